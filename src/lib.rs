@@ -1,0 +1,5 @@
+//! Tidemark: a CPU-bound workload, a measuring instrument and its notebook in one binary.
+//!
+//! The modules stand in the order in which data flows; `ARCHITECTURE.md` draws it.
+
+pub mod measure;

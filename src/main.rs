@@ -1,0 +1,3 @@
+//! The `tidemark` program.
+
+fn main() {}

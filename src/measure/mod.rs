@@ -1,0 +1,8 @@
+//! What is measured, when, and what it means: pure values, no I/O, no clock, no async.
+
+pub mod outcome;
+pub mod plan;
+pub mod run;
+pub mod sample;
+pub mod series;
+pub mod summary;

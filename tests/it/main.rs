@@ -1,0 +1,1 @@
+//! Everything tested from outside, in one binary.
