@@ -1,1 +1,3 @@
 //! Everything tested from outside, in one binary.
+
+mod tidy;
