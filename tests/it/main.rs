@@ -1,3 +1,13 @@
 //! Everything tested from outside, in one binary.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    missing_docs,
+    unreachable_pub,
+    reason = "a test that meets the unexpected stops there, and says so"
+)]
+
 mod tidy;
