@@ -3,3 +3,4 @@
 //! The modules stand in the order in which data flows; `ARCHITECTURE.md` draws it.
 
 pub mod measure;
+pub mod net;

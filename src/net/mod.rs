@@ -1,0 +1,4 @@
+//! The edge to the machine: the only clock, the only client sockets, the only `unsafe`.
+
+pub mod clock;
+pub mod sys;

@@ -1,0 +1,15 @@
+//! The only `unsafe` code: thin, safe fronts of system calls that the standard library does not offer.
+#![allow(
+    unsafe_code,
+    reason = "this is the one place that speaks to the kernel directly"
+)]
+
+mod cpu;
+mod limits;
+mod socket;
+mod timer;
+
+pub use cpu::{CpuTimes, process_cpu, thread_cpu};
+pub use limits::{ignore_sigxfsz, lower_thread_priority, open_files, raise_open_files};
+pub use socket::{bind_without_port, unacknowledged_bytes};
+pub use timer::Timer;
