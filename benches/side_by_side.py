@@ -1,0 +1,537 @@
+#!/usr/bin/env python3
+"""Measures Tidemark against other tools on this machine, interleaved, and writes docs/benchmarks.md.
+
+The server is pinned to core 0, the generator to core 1. Every comparison is a ratio of neighbours in one
+run (at least five pairs); the table gives the median and the range. All traffic stays on 127.0.0.1.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import sqlite3
+import statistics
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.error
+import urllib.request
+
+PAIRS = 5
+SERVER_CORE, GENERATOR_CORE = "0", "1"
+
+
+# ---------------------------------------------------------------- processes
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def pinned(core, *command):
+    return ["taskset", "-c", core, *command] if core else list(command)
+
+
+def finish(process, grace=10):
+    """Ends one process of ours by its pid."""
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(grace)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+class Nginx:
+    """One worker on the server's core, two small files in memory, no access log."""
+
+    def __init__(self):
+        self.folder = tempfile.mkdtemp(prefix="tidemark-bench-")
+        os.chmod(self.folder, 0o755)
+        self.port = free_port()
+        with open(f"{self.folder}/tiny.txt", "w") as file:
+            file.write("hello\n")
+        with open(f"{self.folder}/nginx.conf", "w") as file:
+            file.write(
+                f"""
+daemon off; worker_processes 1; pid {self.folder}/pid; error_log {self.folder}/error.log crit;
+worker_rlimit_nofile 20000;
+events {{ worker_connections 16000; }}
+http {{
+  access_log off; sendfile on; open_file_cache max=100; keepalive_requests 100000000; keepalive_timeout 650s;
+  client_body_temp_path {self.folder}/b; proxy_temp_path {self.folder}/p; fastcgi_temp_path {self.folder}/f;
+  uwsgi_temp_path {self.folder}/u; scgi_temp_path {self.folder}/s;
+  server {{ listen 127.0.0.1:{self.port} backlog=4096; root {self.folder}; }}
+}}
+"""
+            )
+        self.process = subprocess.Popen(
+            pinned(SERVER_CORE, "nginx", "-p", self.folder, "-c", f"{self.folder}/nginx.conf"),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        wait_for(lambda: get(self.url) == 200)
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.port}/tiny.txt"
+
+    def worker(self):
+        children = open(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read().split()
+        return int(children[0])
+
+    def close(self):
+        finish(self.process)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Tidemark:
+    """`tidemark serve` on ports of its own; `core` None leaves it unpinned."""
+
+    def __init__(self, binary, core=GENERATOR_CORE, data=None):
+        self.own_data = data is None
+        self.data = data or tempfile.mkdtemp(prefix="tidemark-bench-")
+        os.chmod(self.data, 0o700)
+        started = time.monotonic()
+        self.process = subprocess.Popen(
+            pinned(core, binary, "serve", "--dashboard", "127.0.0.1:0", "--workload", "127.0.0.1:0",
+                   "--receiver", "off", "--receiver3", "off", "--data", self.data),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        line = self.process.stdout.readline()
+        self.start_s = time.monotonic() - started
+        self.dashboard = re.search(r"dashboard=(\S+)", line).group(1).rstrip("/")
+        self.workload = re.search(r"workload=(\S+)", line).group(1).rstrip("/")
+
+    def cpu_s(self):
+        fields = open(f"/proc/{self.process.pid}/stat").read().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def memory_kib(self, key="VmHWM"):
+        return int(re.search(rf"{key}:\s+(\d+)", open(f"/proc/{self.process.pid}/status").read()).group(1))
+
+    def post(self, path, body):
+        request = urllib.request.Request(
+            self.dashboard + path, json.dumps(body).encode(), {"Content-Type": "application/json"}
+        )
+        try:
+            with urllib.request.urlopen(request) as reply:
+                return json.load(reply)
+        except urllib.error.HTTPError as error:
+            sys.exit(f"{path}: {error.read().decode()}")
+
+    def run(self, plan, during=None):
+        """One run to its end; adds the whole process's CPU seconds to what the API says."""
+        before = self.cpu_s()
+        run = self.post("/api/runs", {"plan": plan})
+        while run["state"] in ("queued", "running"):
+            if during:
+                during(run)
+            time.sleep(0.2)
+            run = json.load(urllib.request.urlopen(f"{self.dashboard}/api/runs/{run['id']}"))
+        if run["state"] != "finished":
+            sys.exit(f"run ended {run['state']}: {run['error']}")
+        run["process_cpu_s"] = self.cpu_s() - before
+        return run
+
+    def close(self):
+        finish(self.process)
+        if self.own_data:
+            shutil.rmtree(self.data, ignore_errors=True)
+
+
+def tool(command, core=GENERATOR_CORE, timeout=300):
+    """Runs another tool; gives its output, its CPU seconds and its peak memory in KiB."""
+    process = subprocess.Popen(
+        pinned(core, *command), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    watchdog = threading.Timer(timeout, process.kill)
+    watchdog.start()
+    output = process.stdout.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = status
+    watchdog.cancel()
+    return output, usage.ru_utime + usage.ru_stime, usage.ru_maxrss
+
+
+def get(url):
+    try:
+        with urllib.request.urlopen(url, timeout=5) as reply:
+            reply.read()
+            return reply.status
+    except (urllib.error.URLError, OSError):
+        return None
+
+
+def wait_for(condition, seconds=20):
+    until = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > until:
+            sys.exit("a server did not start")
+        time.sleep(0.05)
+
+
+class Capture:
+    """Arrivals on the wire, stamped by the kernel in nanoseconds."""
+
+    def __init__(self, expression):
+        self.file = tempfile.mktemp(suffix=".pcap")
+        self.process = subprocess.Popen(
+            pinned(SERVER_CORE, "tcpdump", "-i", "lo", "-w", self.file, "-s", "80", "-B", "65536",
+                   "--time-stamp-precision=nano", "--immediate-mode", expression),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        while "listening on" not in self.process.stderr.readline():
+            pass
+
+    def packets(self):
+        """Pairs of time in s and the TCP header with its addresses' ports: (time, source, destination, flags, payload)."""
+        time.sleep(0.5)
+        self.process.send_signal(signal.SIGINT)
+        self.process.wait()
+        with open(self.file, "rb") as file:
+            data = file.read()
+        os.unlink(self.file)
+        assert struct.unpack_from("<I", data)[0] == 0xA1B23C4D
+        at, found = 24, []
+        while at < len(data):
+            seconds, nanos, kept, _ = struct.unpack_from("<IIII", data, at)
+            frame = data[at + 16 : at + 16 + kept]
+            at += 16 + kept
+            ip = frame[14:]
+            head = (ip[0] & 15) * 4
+            total = struct.unpack_from(">H", ip, 2)[0]
+            source, destination = struct.unpack_from(">HH", ip, head)
+            offset, flags = ip[head + 12] >> 4, ip[head + 13]
+            found.append((seconds + nanos / 1e9, source, destination, flags, total - head - offset * 4))
+        return found
+
+
+# ---------------------------------------------------------------- figures
+
+
+def quantile(values, share):
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, max(0, int(-(-share * len(ordered) // 1)) - 1))]
+
+
+def spread(values, digits=3):
+    ordered = sorted(values)
+    return f"{statistics.median(ordered):.{digits}g} [{ordered[0]:.{digits}g}..{ordered[-1]:.{digits}g}]"
+
+
+ROWS = {}
+
+
+def row(name):
+    def keep(function):
+        ROWS[name] = function
+        return function
+
+    return keep
+
+
+def line(what, ours, theirs, ratios, goal, reached, note=""):
+    median = statistics.median(ratios)
+    return {
+        "what": what, "ours": ours, "theirs": theirs, "ratio": spread(ratios), "goal": goal,
+        "reached": "reached" if reached(median) else "**not reached**", "note": note,
+    }
+
+
+# ---------------------------------------------------------------- rows
+
+
+@row("pacing-new")
+def pacing_new(binary):
+    """Gaps between SYNs at 1,000 new connections per second, and the CPU that it takes."""
+    nginx, tidemark = Nginx(), Tidemark(binary)
+    expression = f"dst port {nginx.port} and tcp[13] & 18 == 2"
+    gaps = {"tidemark": [], "oha": [], "httperf": []}
+    cpu = {"tidemark": [], "oha": [], "httperf": []}
+    for _ in range(PAIRS):
+        for name in gaps:
+            capture = Capture(expression)
+            if name == "tidemark":
+                run = tidemark.run({"kind": "rate", "url": nginx.url, "rate": 1000, "num_conns": 4000})
+                seconds = run["process_cpu_s"]
+            elif name == "oha":
+                _, seconds, _ = tool(["oha", "--no-tui", "-q", "1000", "-z", "4s", "-c", "50", "--disable-keepalive", nginx.url])
+            else:
+                _, seconds, _ = tool(["httperf", "--server", "127.0.0.1", "--port", str(nginx.port), "--uri", "/tiny.txt", "--num-conns", "4000", "--rate", "1000"])
+            times = [packet[0] for packet in capture.packets()][:3990]
+            gaps[name].append(statistics.stdev(b - a for a, b in zip(times, times[1:])) * 1e6)
+            cpu[name].append(seconds)
+    nginx.close(), tidemark.close()
+    return [
+        line("1,000/s, new connections: standard deviation of the gaps on the wire, µs", spread(gaps["tidemark"]), f"oha {spread(gaps['oha'])}; httperf {spread(gaps['httperf'])}",
+             [a / b for a, b in zip(gaps["tidemark"], gaps["oha"])], "≤ 0.25 of oha", lambda m: m <= 0.25),
+        line("the same: CPU seconds of the whole process for 4,000 requests", spread(cpu["tidemark"]), f"httperf {spread(cpu['httperf'])}; oha {spread(cpu['oha'])}",
+             [a / b for a, b in zip(cpu["tidemark"], cpu["httperf"])], "≤ 0.3 of httperf", lambda m: m <= 0.3),
+    ]
+
+
+@row("pacing-kept")
+def pacing_kept(binary):
+    """How far behind the schedule requests are on the wire at 20,000 per second over kept connections."""
+    nginx, tidemark = Nginx(), Tidemark(binary)
+    expression = f"dst port {nginx.port} and tcp[13] & 8 == 8"
+    lag = {"tidemark": [], "oha": []}
+    for _ in range(PAIRS):
+        for name in lag:
+            capture = Capture(expression)
+            if name == "tidemark":
+                tidemark.run({"kind": "rate", "url": nginx.url, "rate": 20000, "num_conns": 80000, "reuse": True})
+            else:
+                tool(["oha", "--no-tui", "-q", "20000", "-z", "4s", "-c", "50", nginx.url])
+            times = [packet[0] for packet in capture.packets()]
+            behind = [t - times[0] - index / 20000 for index, t in enumerate(times)]
+            lag[name].append((quantile(behind, 0.99) - min(behind)) * 1e3)
+    nginx.close(), tidemark.close()
+    return [
+        line("20,000/s, kept connections: lag behind the schedule on the wire, p99, ms", spread(lag["tidemark"]), f"oha {spread(lag['oha'])}",
+             [a / b for a, b in zip(lag["tidemark"], lag["oha"])], "≤ 0.5 of oha", lambda m: m <= 0.5),
+    ]
+
+
+@row("stall")
+def stall(binary):
+    """A server that stalls for one second: our percentiles against the times on the wire."""
+    nginx, tidemark = Nginx(), Tidemark(binary)
+    worker, worst, details = nginx.worker(), [], []
+    for _ in range(PAIRS):
+        capture = Capture(f"port {nginx.port}")
+        state = {"at": None}
+
+        def during(run, state=state):
+            if run["state"] == "running" and state["at"] is None:
+                state["at"] = threading.Timer(5, lambda: (os.kill(worker, signal.SIGSTOP), time.sleep(1), os.kill(worker, signal.SIGCONT)))
+                state["at"].start()
+
+        run = tidemark.run({"kind": "rate", "url": nginx.url, "rate": 200, "num_conns": 2000}, during)
+        begun, ended = {}, {}
+        for when, source, destination, flags, payload in capture.packets():
+            if destination == nginx.port and flags & 18 == 2:
+                begun.setdefault(source, when)
+            elif source == nginx.port and payload > 0:
+                ended[destination] = when
+        truth = [(ended[port] - when) * 1e3 for port, when in begun.items() if port in ended]
+        latency = run["summary"]["latency_ms"]
+        pairs = [(latency["avg"], statistics.mean(truth)), (latency["p95"], quantile(truth, 0.95)), (latency["p99"], quantile(truth, 0.99)), (latency["max"], max(truth))]
+        worst.append(max(abs(a / b - 1) for a, b in pairs))
+        details.append(pairs)
+    nginx.close(), tidemark.close()
+    ours, theirs = details[0][2]
+    return [
+        line("a 1 s stall in 10 s at 200/s: largest deviation of mean, p95, p99, max from the wire", f"p99 {ours:.4g} ms", f"wire p99 {theirs:.4g} ms", worst, "≤ 0.02", lambda m: m <= 0.02),
+    ]
+
+
+def wrk_request(nginx, connections, *extra):
+    output, seconds, _ = tool(["wrk", "-t1", f"-c{connections}", "-d3s", *extra, nginx.url])
+    return seconds / int(re.search(r"(\d+) requests in", output).group(1)) * 1e6
+
+
+@row("cpu")
+def cpu(binary):
+    """CPU time of the generator per request in a closed loop, against wrk."""
+    rows = []
+    for what, keep, extra in [("kept connections", True, []), ("new connections", False, ["-H", "Connection: close"])]:
+        nginx, tidemark = Nginx(), Tidemark(binary)
+        ours, theirs = [], []
+        for _ in range(PAIRS):
+            run = tidemark.run({"kind": "users", "url": nginx.url, "concurrent": 128, "duration_s": 3, "keep_alive": keep})
+            ours.append(run["process_cpu_s"] / run["summary"]["transactions"] * 1e6)
+            theirs.append(wrk_request(nginx, 128, *extra))
+        nginx.close(), tidemark.close()
+        rows.append(line(f"closed loop, 128 {what}: CPU µs per request, the whole process with its notebook", spread(ours), f"wrk {spread(theirs)}",
+                         [a / b for a, b in zip(ours, theirs)], "≤ 1.0 of wrk", lambda m: m <= 1.0))
+    return rows
+
+
+@row("memory")
+def memory(binary):
+    """Peak memory over 3,000,000 requests, against oha."""
+    nginx = Nginx()
+    ours, theirs, growth = [], [], []
+    for _ in range(PAIRS):
+        tidemark = Tidemark(binary)
+        seen = []
+        tidemark.run({"kind": "users", "url": nginx.url, "concurrent": 50, "reps": 60000, "keep_alive": True},
+                     lambda run: seen.append((run["progress"]["done"], tidemark.memory_kib("VmRSS"))))
+        ours.append(tidemark.memory_kib() / 1024)
+        early = [kib for done, kib in seen if 0.35 <= done <= 0.6] or [seen[len(seen) // 2][1]]
+        growth.append(seen[-1][1] / max(early))
+        tidemark.close()
+        _, _, kib = tool(["oha", "--no-tui", "-n", "3000000", "-c", "50", nginx.url])
+        theirs.append(kib / 1024)
+    nginx.close()
+    return [
+        line("3,000,000 requests: peak memory, MiB", spread(ours), f"oha {spread(theirs)}", [a / b for a, b in zip(ours, theirs)], "≤ 0.2 of oha", lambda m: m <= 0.2),
+        line("the same: memory at the end ÷ memory half-way", spread(growth), "–", growth, "≤ 1.1 (flat)", lambda m: m <= 1.1),
+    ]
+
+
+@row("workload")
+def workload(binary):
+    """Pictures per second at full load, and the health check meanwhile."""
+    cores = len(os.sched_getaffinity(0))
+    shares, health, rates, costs = [], [], [], []
+    for _ in range(PAIRS):
+        tidemark = Tidemark(binary, core=None)
+        stop = threading.Event()
+        times = []
+
+        def poll():
+            while not stop.is_set():
+                begun = time.monotonic()
+                get(tidemark.workload + "/health-check")
+                times.append((time.monotonic() - begun) * 1e3)
+                time.sleep(0.05)
+
+        thread = threading.Thread(target=poll)
+        load = subprocess.Popen(["wrk", "-t1", f"-c{4 * cores}", "-d16s", "--timeout", "60s", tidemark.workload + "/"], stdout=subprocess.DEVNULL)
+        time.sleep(3)
+        thread.start()
+        served = lambda: int(re.search(r"^tidemark_workload_renders_total(?:\{[^}]*\})? (\d+)", urllib.request.urlopen(tidemark.dashboard + "/metrics").read().decode(), re.M).group(1))
+        first, cpu, begun = served(), tidemark.cpu_s(), time.monotonic()
+        time.sleep(10)
+        renders, used, wall = served() - first, tidemark.cpu_s() - cpu, time.monotonic() - begun
+        stop.set()
+        thread.join()
+        finish(load)
+        tidemark.close()
+        rates.append(renders / wall)
+        costs.append(used / renders)
+        shares.append(rates[-1] / (cores / costs[-1]))
+        health.append(quantile(times, 0.99))
+    return [
+        line(f"workload at full load: pictures/s ÷ ({cores} cores ÷ CPU-seconds of a picture)", f"{spread(rates)} /s at {spread(costs)} CPU-s", "–", shares, "≥ 0.97", lambda m: m >= 0.97),
+        line("`/health-check` meanwhile, p99, ms", spread(health), "–", health, "≤ 10 ms", lambda m: m <= 10),
+    ]
+
+
+def page_times(url, count):
+    times = []
+    for _ in range(count):
+        begun = time.monotonic()
+        size = len(urllib.request.urlopen(url).read())
+        times.append((time.monotonic() - begun) * 1e3)
+    return times, size
+
+
+@row("pages")
+def pages(binary):
+    """The page of a run of 1,000,000 requests, and the history of 100,000 runs."""
+    nginx, tidemark = Nginx(), Tidemark(binary, core=None)
+    run = tidemark.run({"kind": "users", "url": nginx.url, "concurrent": 50, "reps": 20000, "keep_alive": True})
+    medians = []
+    for _ in range(PAIRS):
+        times, size = page_times(f"{tidemark.dashboard}/runs/{run['id']}", 20)
+        medians.append(quantile(times, 0.99))
+    data = tidemark.data
+    tidemark.own_data = False
+    tidemark.close()
+    base = sqlite3.connect(f"{data}/tidemark.db")
+    columns = [column[1] for column in base.execute("PRAGMA table_info(runs)")]
+    others = ", ".join(c for c in columns if c not in ("id", "form_token"))
+    with base:
+        base.execute(f"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100000) INSERT INTO runs ({others}) SELECT {others} FROM runs, n WHERE id = ?", [run["id"]])
+    base.close()
+    tidemark = Tidemark(binary, core=None, data=data)
+    history = []
+    for _ in range(PAIRS):
+        times, _ = page_times(f"{tidemark.dashboard}/runs", 40)
+        history.append(quantile(times, 0.99))
+    tidemark.close()
+    nginx.close()
+    shutil.rmtree(data, ignore_errors=True)
+    return [
+        line(f"page of a run of 1,000,000 requests ({size / 1000:.0f} kB), p99 of 20, ms", spread(medians), "–", medians, "≤ 100 ms", lambda m: m <= 100),
+        line("history with 100,000 runs, p99 of 40, ms", spread(history), "–", history, "≤ 20 ms", lambda m: m <= 20),
+    ]
+
+
+@row("start")
+def start(binary):
+    """From exec to the ready line; the size of the binary."""
+    times = []
+    for _ in range(2 * PAIRS):
+        tidemark = Tidemark(binary, core=None)
+        times.append(tidemark.start_s)
+        tidemark.close()
+    size = os.path.getsize(binary) / 1e6
+    return [
+        line("start to the ready line, s", spread(times), "–", times, "≤ 0.5 s", lambda m: m <= 0.5),
+        line("size of the binary, MB", f"{size:.1f}", "–", [size], "≤ 20 MB", lambda m: m <= 20),
+    ]
+
+
+# ---------------------------------------------------------------- report
+
+
+def version(command):
+    output = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout
+    return next((text.strip() for text in output.splitlines() if re.search(r"\d+\.\d+", text)), "?")
+
+
+def machine():
+    model = re.search(r"model name\s*: (.*)", open("/proc/cpuinfo").read()).group(1)
+    memory = int(re.search(r"MemTotal:\s+(\d+)", open("/proc/meminfo").read()).group(1)) / 2**20
+    congestion = open("/proc/sys/net/ipv4/tcp_congestion_control").read().strip()
+    return f"{len(os.sched_getaffinity(0))} CPUs ({model}), {memory:.0f} GiB, Linux {os.uname().release}, congestion control {congestion}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("binary")
+    parser.add_argument("rows", nargs="*", choices=[*ROWS, []], default=[])
+    parser.add_argument("--list", action="store_true")
+    options = parser.parse_args()
+    if options.list:
+        for name, function in ROWS.items():
+            print(f"{name:12} {function.__doc__}")
+        return
+    binary = os.path.abspath(options.binary)
+    text = [
+        "# Benchmarks",
+        "",
+        "Made by `scripts/bench.sh`: each tool in turn in one run, at least five pairs, median [smallest..largest]; the ratio is taken pair by pair. "
+        "Server pinned to core 0, generator to core 1, all on loopback. Absolute figures are of one shared machine; the ratios are what counts.",
+        "",
+        f"Machine: {machine()}. Date: {datetime.date.today()}.",
+        "",
+        f"Versions: {version([binary, '--version'])}; {version(['oha', '--version'])}; {version(['wrk', '-v'])}; {version(['httperf', '--version'])}; {version(['nginx', '-v'])}.",
+        "",
+        "| what | tidemark | the other | ratio or figure | goal | |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for name in options.rows or ROWS:
+        print(f"{name}: {ROWS[name].__doc__}", file=sys.stderr, flush=True)
+        for entry in ROWS[name](binary):
+            text.append("| {what} | {ours} | {theirs} | {ratio} | {goal} | {reached} |".format(**entry))
+            print(text[-1], flush=True)
+    if not options.rows:
+        notes = "docs/benchmarks-notes.md"
+        if os.path.exists(notes):
+            text += ["", open(notes).read().strip()]
+        with open("docs/benchmarks.md", "w") as file:
+            file.write("\n".join(text) + "\n")
+
+
+if __name__ == "__main__":
+    main()
