@@ -4,3 +4,4 @@
 
 pub mod measure;
 pub mod net;
+pub mod workload;
