@@ -4,5 +4,6 @@ pub mod outcome;
 pub mod plan;
 pub mod run;
 pub mod sample;
+pub mod schedule;
 pub mod series;
 pub mod summary;

@@ -3,6 +3,22 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use url::Url;
+
+mod cost;
+mod fetch;
+mod fields;
+mod headers;
+mod rate;
+mod target;
+#[cfg(test)]
+pub(crate) mod tests;
+mod users;
+
+pub use cost::Cost;
+pub use headers::default_headers_replaced;
+pub use target::parse_url;
 
 /// The kinds of plans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -16,9 +32,63 @@ pub enum Kind {
     Fetch,
 }
 
-/// What one run is asked to do.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
+impl Kind {
+    /// Every kind.
+    pub const ALL: [Self; 3] = [Self::Rate, Self::Users, Self::Fetch];
+
+    /// The word in JSON, CSV, forms and the database.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Rate => "rate",
+            Self::Users => "users",
+            Self::Fetch => "fetch",
+        }
+    }
+
+    /// The kind with this word.
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.word() == word)
+    }
+}
+
+/// The largest plan that a person may start here; set by `--max-rate` and its neighbours.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Caps {
+    /// Connections per second.
+    pub max_rate: f64,
+    /// Users at once.
+    pub max_users: u32,
+    /// Parallel streams.
+    pub max_streams: u32,
+    /// Sending time in s.
+    pub max_duration_s: f64,
+    /// Connections, and requests, in one run.
+    pub max_connections: u64,
+}
+
+impl Default for Caps {
+    fn default() -> Self {
+        Self {
+            max_rate: 100_000.0,
+            max_users: 10_000,
+            max_streams: 256,
+            max_duration_s: 86_400.0,
+            max_connections: 10_000_000,
+        }
+    }
+}
+
+/// What is wrong with one field of a plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FieldError {
+    /// The field's name in the plan, such as `timeout_s`.
+    pub field: String,
+    /// A sentence that says what to change.
+    pub message: String,
+}
+
+/// What one run is asked to do; serialised, it is the plan of the JSON API with every default filled in.
+#[derive(Clone, Debug, PartialEq)]
 pub enum Plan {
     /// Open loop.
     Rate(RatePlan),
@@ -28,18 +98,159 @@ pub enum Plan {
     Fetch(FetchPlan),
 }
 
+impl Plan {
+    /// Reads a plan from JSON: fills in defaults, refuses unknown fields, and reports all that is wrong at once.
+    ///
+    /// # Errors
+    ///
+    /// One entry for each field that is at fault; never empty.
+    pub fn from_json(value: &Value, caps: &Caps) -> Result<Self, Vec<FieldError>> {
+        let Some(object) = value.as_object() else {
+            return Err(kind_error(
+                "A plan is a JSON object, such as {\"kind\": \"rate\", \"url\": \"http://127.0.0.1:8000/\", \"rate\": 5, \"num_conns\": 100}.",
+            ));
+        };
+        let word = match object.get("kind") {
+            Some(Value::String(word)) => word.as_str(),
+            Some(Value::Null) | None => {
+                return Err(kind_error(
+                    "The kind of plan is missing: set kind to rate, users or fetch.",
+                ));
+            }
+            Some(_) => {
+                return Err(kind_error(
+                    "The kind of plan is a word: set kind to rate, users or fetch.",
+                ));
+            }
+        };
+        match Kind::from_word(word) {
+            Some(Kind::Rate) => rate::from_json(object, caps).map(Self::Rate),
+            Some(Kind::Users) => users::from_json(object, caps).map(Self::Users),
+            Some(Kind::Fetch) => fetch::from_json(object).map(Self::Fetch),
+            None => Err(kind_error(&unknown_kind(word))),
+        }
+    }
+
+    /// The plan as the JSON API shows it: every default filled in, what is not set left out;
+    /// [`Plan::from_json`] reads it back to an equal plan.
+    pub fn to_json(&self) -> Value {
+        let mut object = Map::new();
+        object.insert("kind".to_owned(), self.kind().word().into());
+        match self {
+            Self::Rate(plan) => rate::fill_json(plan, &mut object),
+            Self::Users(plan) => users::fill_json(plan, &mut object),
+            Self::Fetch(plan) => fetch::fill_json(plan, &mut object),
+        }
+        Value::Object(object)
+    }
+
+    /// Its kind.
+    pub const fn kind(&self) -> Kind {
+        match self {
+            Self::Rate(_) => Kind::Rate,
+            Self::Users(_) => Kind::Users,
+            Self::Fetch(_) => Kind::Fetch,
+        }
+    }
+
+    /// Requests in all (connections × calls, users × repetitions); `None` when only time bounds them.
+    pub fn planned_requests(&self) -> Option<u64> {
+        match self {
+            Self::Rate(plan) => plan
+                .planned_connections()
+                .map(|connections| connections.saturating_mul(u64::from(plan.num_calls))),
+            Self::Users(plan) => plan
+                .reps
+                .map(|reps| reps.saturating_mul(u64::from(plan.concurrent))),
+            Self::Fetch(_) => Some(1),
+        }
+    }
+
+    /// How long it sends, in s; `None` when the target's speed decides.
+    pub fn expected_duration_s(&self) -> Option<f64> {
+        match self {
+            Self::Rate(plan) => plan.sending_s(),
+            Self::Users(plan) => plan.duration_s,
+            Self::Fetch(_) => None,
+        }
+    }
+
+    /// Its URLs, in the plan's order; at least one.
+    pub fn urls(&self) -> Vec<&Url> {
+        match self {
+            Self::Rate(RatePlan { urls, .. }) | Self::Users(UsersPlan { urls, .. }) => {
+                urls.iter().map(|weighted| &weighted.url).collect()
+            }
+            Self::Fetch(plan) => vec![&plan.url],
+        }
+    }
+
+    /// The first URL, for titles and the history.
+    pub fn target(&self) -> String {
+        self.urls()
+            .first()
+            .map(ToString::to_string)
+            .unwrap_or_default()
+    }
+
+    /// The longest that one request may take, in s.
+    pub const fn timeout_s(&self) -> f64 {
+        match self {
+            Self::Rate(plan) => plan.timeout_s,
+            Self::Users(plan) => plan.timeout_s,
+            Self::Fetch(plan) => plan.timeout_s,
+        }
+    }
+
+    /// The TLS settings.
+    pub const fn tls(&self) -> &Tls {
+        match self {
+            Self::Rate(plan) => &plan.tls,
+            Self::Users(plan) => &plan.tls,
+            Self::Fetch(plan) => &plan.tls,
+        }
+    }
+}
+
+impl Serialize for Plan {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.to_json().serialize(serializer)
+    }
+}
+
+fn kind_error(message: &str) -> Vec<FieldError> {
+    vec![FieldError {
+        field: "kind".to_owned(),
+        message: message.to_owned(),
+    }]
+}
+
+fn unknown_kind(word: &str) -> String {
+    let test = match word {
+        "throughput" => "Throughput tests (iperf)",
+        "ping" => "Round-trip tests (ping)",
+        "path" => "Path tests (MTU)",
+        _ => {
+            return format!(
+                "There is no kind of plan called {}: set kind to rate, users or fetch.",
+                fields::shown(word)
+            );
+        }
+    };
+    format!("{test} are not built into this version; rate, users and fetch are.")
+}
+
 /// A URL with its share of the requests.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct WeightedUrl {
     /// Absolute `http` or `https` URL.
-    pub url: url::Url,
+    pub url: Url,
     /// Share in proportion to the others' weights; whole, at least 1.
     pub weight: u32,
 }
 
 /// How many connections per second, as a function of time.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Rate {
     /// The same all the time; 0 = one connection after another.
     Constant(f64),
@@ -68,7 +279,7 @@ pub enum Order {
 }
 
 /// How the TLS peer is checked.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tls {
     /// PEM file of the certificate authority to trust instead of the built-in ones.
     pub ca: Option<String>,
@@ -77,7 +288,7 @@ pub struct Tls {
 }
 
 /// An open-loop plan (httperf).
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct RatePlan {
     /// Where to; at least one.
     pub urls: Vec<WeightedUrl>,
@@ -106,14 +317,13 @@ pub struct RatePlan {
     /// Local address to send from.
     pub bind: Option<std::net::IpAddr>,
     /// TLS settings.
-    #[serde(flatten)]
     pub tls: Tls,
-    /// Always `1.1` (or `1.0`).
+    /// Always `1.1`.
     pub http: String,
 }
 
 /// A closed-loop plan (siege).
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct UsersPlan {
     /// Where to; at least one.
     pub urls: Vec<WeightedUrl>,
@@ -140,17 +350,16 @@ pub struct UsersPlan {
     /// Seed of the delays and URL choice.
     pub seed: u64,
     /// TLS settings.
-    #[serde(flatten)]
     pub tls: Tls,
     /// Always `1.1`.
     pub http: String,
 }
 
 /// A plan of one request (`curl -w`).
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct FetchPlan {
     /// Where to.
-    pub url: url::Url,
+    pub url: Url,
     /// Request method.
     pub method: String,
     /// Whole time allowed, in s.
@@ -160,6 +369,5 @@ pub struct FetchPlan {
     /// Request body.
     pub body: Option<String>,
     /// TLS settings.
-    #[serde(flatten)]
     pub tls: Tls,
 }
