@@ -2,8 +2,10 @@
 
 pub mod outcome;
 pub mod plan;
+pub mod rows;
 pub mod run;
 pub mod sample;
 pub mod schedule;
 pub mod series;
+pub mod stats;
 pub mod summary;

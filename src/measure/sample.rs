@@ -146,6 +146,8 @@ pub struct Ended {
     pub stopped: bool,
     /// Whether every address of the target belongs to this machine.
     pub same_host: bool,
+    /// How long resolving the first URL's name took; `None` for an address.
+    pub lookup: Option<Duration>,
     /// Addresses of the target that requests were sent to.
     pub addresses: Vec<std::net::SocketAddr>,
 }

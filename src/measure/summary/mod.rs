@@ -4,6 +4,18 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+mod answerers;
+mod curves;
+mod fetch;
+pub mod http;
+pub mod names;
+mod rate;
+mod seconds;
+mod stored;
+pub mod texts;
+pub mod timeline;
+mod users;
+
 /// Figures of one distribution; every figure `None` when nothing was measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Distribution {
@@ -248,7 +260,7 @@ pub struct UsersSummary {
     pub outcomes: BTreeMap<String, u64>,
     /// Requests sent a second time because a kept connection had been closed.
     pub stale_keepalive_retried: u64,
-    /// Transactions over all that were tried, times 100.
+    /// Transactions over all that were tried (without those cut off by a stop), times 100.
     pub availability_percent: Option<f64>,
     /// Start to the end of the last request, in s.
     pub elapsed_s: f64,
@@ -266,7 +278,7 @@ pub struct UsersSummary {
     pub concurrency: Option<f64>,
     /// Equal to `transactions`.
     pub successful: u64,
-    /// Every other outcome.
+    /// Every other outcome, except requests cut off because the run was stopped.
     pub failed: u64,
     /// Longest latency, in s.
     pub longest_s: Option<f64>,
