@@ -2,6 +2,10 @@
 //!
 //! The modules stand in the order in which data flows; `ARCHITECTURE.md` draws it.
 
+pub mod app;
+pub mod config;
+pub mod guard;
 pub mod measure;
 pub mod net;
+pub mod serve;
 pub mod workload;

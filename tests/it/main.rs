@@ -10,4 +10,6 @@
     reason = "a test that meets the unexpected stops there, and says so"
 )]
 
+mod app;
+mod support;
 mod tidy;
