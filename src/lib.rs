@@ -4,6 +4,7 @@
 
 pub mod app;
 pub mod config;
+pub mod dashboard;
 pub mod guard;
 pub mod measure;
 pub mod net;
