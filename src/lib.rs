@@ -2,11 +2,7 @@
 //!
 //! The modules stand in the order in which data flows; `ARCHITECTURE.md` draws it.
 
-pub mod app;
-pub mod config;
-pub mod dashboard;
-pub mod guard;
 pub mod measure;
 pub mod net;
-pub mod serve;
+pub mod report;
 pub mod workload;

@@ -10,6 +10,5 @@
     reason = "a test that meets the unexpected stops there, and says so"
 )]
 
-mod app;
-mod support;
+mod report;
 mod tidy;

@@ -1,3 +1,0 @@
-//! Who may ask the dashboard for what, and where tests may be sent.
-
-pub mod cidr;
