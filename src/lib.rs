@@ -2,6 +2,7 @@
 //!
 //! The modules stand in the order in which data flows; `ARCHITECTURE.md` draws it.
 
+pub mod chart;
 pub mod measure;
 pub mod net;
 pub mod report;

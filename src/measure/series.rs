@@ -52,8 +52,11 @@ pub struct Bin {
     pub lateness_ms: Option<(f64, f64)>,
     /// Replies that ended in this step of the clock (not of the planned time).
     pub ended_replies: u64,
-    /// Failures that ended in this step of the clock.
+    /// Failures that ended in this step of the clock, replies with another status than 2xx or 3xx among them.
     pub ended_errors: u64,
+    /// Requests without a complete reply that ended in this step of the clock.
+    #[serde(default)]
+    pub ended_lost: u64,
 }
 
 /// A band of percentiles in ms.

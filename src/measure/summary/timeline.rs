@@ -32,6 +32,7 @@ struct Step {
     regions: BySlot<u64>,
     ended_replies: u64,
     ended_errors: u64,
+    ended_lost: u64,
 }
 
 /// One request as the timeline sees it.
@@ -82,6 +83,8 @@ impl Timeline {
         let end = self.step(mark.ended);
         if mark.outcome.is_reply() {
             end.ended_replies += 1;
+        } else {
+            end.ended_lost += 1;
         }
         if is_error(mark.outcome) {
             end.ended_errors += 1;
@@ -205,6 +208,7 @@ impl Step {
         self.regions.merge(&other.regions, regions);
         self.ended_replies += other.ended_replies;
         self.ended_errors += other.ended_errors;
+        self.ended_lost += other.ended_lost;
     }
 
     fn bin(&self, start_s: f64, backends: &Names, regions: &Names) -> Bin {
@@ -235,6 +239,7 @@ impl Step {
                 .and_then(|spread| spread.quantile_ms(0.5).zip(spread.quantile_ms(0.99))),
             ended_replies: self.ended_replies,
             ended_errors: self.ended_errors,
+            ended_lost: self.ended_lost,
         }
     }
 }
