@@ -2,8 +2,13 @@
 //!
 //! The modules stand in the order in which data flows; `ARCHITECTURE.md` draws it.
 
+pub mod app;
 pub mod chart;
+pub mod config;
+pub mod dashboard;
+pub mod guard;
 pub mod measure;
 pub mod net;
 pub mod report;
+pub mod serve;
 pub mod workload;

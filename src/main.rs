@@ -1,3 +1,30 @@
-//! The `tidemark` program.
+//! The `tidemark` program: arguments → serve or run.
 
-fn main() {}
+use std::io::Write;
+use std::process::ExitCode;
+
+use tidemark::app;
+use tidemark::config::{self, Asked, Declined};
+
+fn main() -> ExitCode {
+    match config::read(std::env::args_os()) {
+        Ok(Asked::Serve(config)) => {
+            app::logs::start();
+            match app::serve(&config) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(failure) => refuse(&failure.sentence, failure.status),
+            }
+        }
+        Ok(Asked::Run(_)) => refuse("`tidemark run` is not built into this version.", 2),
+        Err(Declined::Information(text)) => {
+            let _ = std::io::stdout().write_all(text.as_bytes());
+            ExitCode::SUCCESS
+        }
+        Err(Declined::Usage(sentence)) => refuse(&sentence, 2),
+    }
+}
+
+fn refuse(sentence: &str, status: u8) -> ExitCode {
+    eprintln!("tidemark: {sentence}");
+    ExitCode::from(status)
+}

@@ -1,5 +1,6 @@
 //! What is measured, when, and what it means: pure values, no I/O, no clock, no async.
 
+pub mod objective;
 pub mod outcome;
 pub mod plan;
 pub mod rows;
@@ -9,3 +10,4 @@ pub mod schedule;
 pub mod series;
 pub mod stats;
 pub mod summary;
+pub mod units;

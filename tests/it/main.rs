@@ -10,5 +10,7 @@
     reason = "a test that meets the unexpected stops there, and says so"
 )]
 
+mod app;
 mod report;
+mod support;
 mod tidy;

@@ -56,6 +56,14 @@ pub fn ignore_sigxfsz() {
     }
 }
 
+/// Lets only the owner read and write the files that this process makes from now on.
+pub fn private_files() {
+    // SAFETY: the call takes and returns plain numbers and cannot fail.
+    unsafe {
+        libc::umask(0o077);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,6 +10,8 @@ mod socket;
 mod timer;
 
 pub use cpu::{CpuTimes, process_cpu, thread_cpu};
-pub use limits::{ignore_sigxfsz, lower_thread_priority, open_files, raise_open_files};
+pub use limits::{
+    ignore_sigxfsz, lower_thread_priority, open_files, private_files, raise_open_files,
+};
 pub use socket::{bind_without_port, unacknowledged_bytes};
 pub use timer::Timer;

@@ -1,0 +1,277 @@
+//! The launch form's fields for each kind of run: which, in which group, with which hint.
+
+use crate::dashboard::fields::{Field, Input};
+use crate::measure::plan::Kind;
+
+/// Where the requests go.
+pub fn target(kind: Kind) -> &'static [Field] {
+    match kind {
+        Kind::Rate | Kind::Users | Kind::Fetch => &[URL],
+    }
+}
+
+/// How many, how fast, how long.
+pub fn amount(kind: Kind) -> &'static [Field] {
+    match kind {
+        Kind::Rate => &RATE,
+        Kind::Users => &USERS,
+        Kind::Fetch => &FETCH,
+    }
+}
+
+/// Objectives, tags, note.
+pub fn wanted(kind: Kind) -> &'static [Field] {
+    match kind {
+        Kind::Fetch => &[TAGS, NOTE],
+        Kind::Rate | Kind::Users => &[OBJECTIVE, TAGS, NOTE],
+    }
+}
+
+/// What is seldom needed.
+pub fn advanced(kind: Kind) -> &'static [Field] {
+    match kind {
+        Kind::Rate => &[METHOD, HEADERS, BODY, MORE_URLS, CA, INSECURE, BIND, SEED],
+        Kind::Users => &[METHOD, HEADERS, BODY, MORE_URLS, ORDER, CA, INSECURE, SEED],
+        Kind::Fetch => &[HEADERS, BODY, CA, INSECURE],
+    }
+}
+
+/// What the closed part holds.
+pub fn advanced_words(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Rate => "Method, headers, body, more URLs, TLS, source address, seed",
+        Kind::Users => "Method, headers, body, more URLs and their order, TLS, seed",
+        Kind::Fetch => "Headers, body, TLS",
+    }
+}
+
+/// Every field of this kind.
+pub fn all(kind: Kind) -> Vec<Field> {
+    [target(kind), amount(kind), wanted(kind), advanced(kind)].concat()
+}
+
+const fn text(
+    name: &'static str,
+    label: &'static str,
+    hint: &'static str,
+    unit: &'static str,
+    mode: &'static str,
+) -> Field {
+    Field {
+        name,
+        label,
+        hint,
+        unit,
+        class: "c2 h",
+        input: Input::Text(mode),
+        mono: false,
+    }
+}
+
+const URL: Field = Field {
+    class: "c6",
+    mono: true,
+    ..text(
+        "url",
+        "URL",
+        "http or https; this machine, a registered peer, or what --allow names",
+        "",
+        "url",
+    )
+};
+const TIMEOUT: Field = text(
+    "timeout_s",
+    "Timeout",
+    "from the actual send; a timeout counts at its age",
+    "s",
+    "decimal",
+);
+const OBJECTIVE: Field = Field {
+    class: "c4",
+    mono: true,
+    ..text(
+        "objective",
+        "Objectives",
+        "p50, p90, p95, p99, p99.9, max or avg < duration; errors < share; rate > per s",
+        "",
+        "text",
+    )
+};
+const TAGS: Field = Field {
+    class: "c2",
+    ..text("tags", "Tags", "separated by commas", "", "text")
+};
+const NOTE: Field = Field {
+    class: "c6",
+    ..text(
+        "note",
+        "Note",
+        "for whoever reads the report later",
+        "",
+        "text",
+    )
+};
+const METHOD: Field = text("method", "Method", "GET, HEAD, POST …", "", "text");
+const HEADERS: Field = Field {
+    class: "c6",
+    input: Input::Area,
+    mono: true,
+    ..text("headers", "Headers", "one a line, Name: value", "", "")
+};
+const BODY: Field = Field {
+    class: "c6",
+    input: Input::Area,
+    mono: true,
+    ..text("body", "Body", "sent as it stands; empty = none", "", "")
+};
+const MORE_URLS: Field = Field {
+    class: "c6",
+    input: Input::Area,
+    mono: true,
+    ..text(
+        "more_urls",
+        "Further URLs",
+        "one a line; a weight may follow, as in http://127.0.0.1:8000/?work=light 3",
+        "",
+        "",
+    )
+};
+const ORDER: Field = Field {
+    input: Input::Select(&[("in_turn", "in turn"), ("random", "at random")]),
+    ..text("order", "Order of URLs", "for each user", "", "")
+};
+const CA: Field = Field {
+    class: "c4",
+    mono: true,
+    ..text(
+        "ca",
+        "Certificate authority",
+        "PEM file on this node; empty = the built-in ones",
+        "",
+        "text",
+    )
+};
+const INSECURE: Field = Field {
+    input: Input::Check,
+    class: "c2",
+    ..text(
+        "insecure",
+        "Accept any certificate",
+        "the report says so",
+        "",
+        "",
+    )
+};
+const BIND: Field = Field {
+    mono: true,
+    ..text(
+        "bind",
+        "Source address",
+        "empty = the system's choice",
+        "",
+        "text",
+    )
+};
+const SEED: Field = text(
+    "seed",
+    "Seed",
+    "of random arrivals and choices",
+    "",
+    "numeric",
+);
+
+const RATE: [Field; 7] = [
+    text(
+        "rate",
+        "Rate",
+        "or steps of rate:seconds, such as 5:20 10:20",
+        "per s",
+        "decimal",
+    ),
+    text(
+        "num_conns",
+        "Connections",
+        "or a duration instead; neither with steps",
+        "in all",
+        "numeric",
+    ),
+    text(
+        "duration_s",
+        "Duration",
+        "instead of a number of connections",
+        "s",
+        "decimal",
+    ),
+    text(
+        "num_calls",
+        "Calls per connection",
+        "1 = a new connection each",
+        "",
+        "numeric",
+    ),
+    Field {
+        input: Input::Select(&[
+            ("deterministic", "evenly spaced"),
+            ("exponential", "random (exponential)"),
+        ]),
+        ..text("schedule", "Arrivals", "random needs more headroom", "", "")
+    },
+    TIMEOUT,
+    text(
+        "max_in_flight",
+        "In flight at most",
+        "above it: unsent, and said so",
+        "",
+        "numeric",
+    ),
+];
+
+const USERS: [Field; 6] = [
+    text(
+        "concurrent",
+        "Users at once",
+        "each waits for its reply before it asks again",
+        "",
+        "numeric",
+    ),
+    text(
+        "reps",
+        "Requests of each",
+        "or a duration instead",
+        "",
+        "numeric",
+    ),
+    text(
+        "duration_s",
+        "Duration",
+        "instead of a number of requests",
+        "s",
+        "decimal",
+    ),
+    text(
+        "delay_s",
+        "Delay",
+        "each user waits 0 to this long after a reply",
+        "s",
+        "decimal",
+    ),
+    TIMEOUT,
+    Field {
+        input: Input::Check,
+        ..text(
+            "keep_alive",
+            "Keep connections",
+            "otherwise a new connection for each request",
+            "",
+            "",
+        )
+    },
+];
+
+const FETCH: [Field; 2] = [
+    METHOD,
+    Field {
+        hint: "for the whole request",
+        ..TIMEOUT
+    },
+];

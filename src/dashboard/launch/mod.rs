@@ -1,0 +1,4 @@
+//! The launch form: what is pasted and what is typed become one plan, and its cost is shown before anything is sent.
+
+pub mod fields;
+pub mod form;

@@ -1,0 +1,68 @@
+//! Charts as they stand on the page: title, both drawings, data table, and which of them stand side by side.
+
+use crate::dashboard::words::{self, Piece};
+
+/// One chart with all that belongs to it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FigureView {
+    /// The run.
+    pub run: i64,
+    /// Its name in addresses.
+    pub name: &'static str,
+    /// The finding.
+    pub title: Vec<Piece>,
+    /// What is drawn, and n.
+    pub subtitle: String,
+    /// The wide drawing.
+    pub desk: String,
+    /// The narrow drawing.
+    pub phone: String,
+    /// Head of the data table.
+    pub head: Vec<Cell>,
+    /// Its rows.
+    pub rows: Vec<Vec<Cell>>,
+    /// Why there is nothing to draw.
+    pub empty: Option<String>,
+    /// Which download holds its figures.
+    pub csv: &'static str,
+    /// Whether addresses on this server may be linked.
+    pub links: bool,
+}
+
+/// One cell of a data table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cell {
+    /// What it says.
+    pub text: String,
+    /// Whether it is a number.
+    pub right: bool,
+}
+
+/// Head and rows of a data table; a column of numbers is set to the right.
+pub fn table(head: &[String], rows: &[Vec<String>]) -> (Vec<Cell>, Vec<Vec<Cell>>) {
+    let right: Vec<bool> = (0..head.len())
+        .map(|column| {
+            column > 0
+                && rows
+                    .iter()
+                    .filter_map(|row| row.get(column))
+                    .all(|text| is_number(text))
+        })
+        .collect();
+    let cells = |row: &[String]| {
+        row.iter()
+            .enumerate()
+            .map(|(column, text)| Cell {
+                text: text.clone(),
+                right: right.get(column).copied().unwrap_or(false),
+            })
+            .collect()
+    };
+    (cells(head), rows.iter().map(|row| cells(row)).collect())
+}
+
+fn is_number(text: &str) -> bool {
+    text.is_empty()
+        || text == words::DASH
+        || text.starts_with(|first: char| first.is_ascii_digit() || "≥<>+-−".contains(first))
+}

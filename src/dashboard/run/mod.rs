@@ -1,0 +1,12 @@
+//! One run: live, then its report.
+
+pub mod answered;
+pub mod belief;
+pub mod figures;
+#[cfg(test)]
+mod fixture;
+pub mod keys;
+pub mod old;
+pub mod pages;
+pub mod rail;
+pub mod view;

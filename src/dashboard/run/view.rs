@@ -1,0 +1,558 @@
+//! A run as its page shows it: every word, in the order of the page.
+
+use crate::dashboard::ruler::{self, Ruler};
+use crate::dashboard::run::answered::{self, Answered};
+use crate::dashboard::run::belief::{self, Belief};
+use crate::dashboard::run::figures::FigureView;
+use crate::dashboard::run::keys::{self, Key};
+use crate::dashboard::run::old::Old;
+use crate::dashboard::run::rail::{self, Fact};
+use crate::dashboard::words::{self, Piece};
+use crate::measure::plan::{Kind, Plan};
+use crate::measure::run::{Limit, ObjectiveResult, Run, State};
+use crate::measure::series::HttpSeries;
+use crate::measure::summary::{FailureText, FetchSummary, Summary};
+
+/// Everything that the body of a run's page says.
+#[derive(Clone, Debug, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is one switch of the template"
+)]
+pub struct RunView {
+    /// Its number.
+    pub id: i64,
+    /// Its kind in words.
+    pub kind: &'static str,
+    /// Its state in words.
+    pub state: String,
+    /// Whether more will come.
+    pub live: bool,
+    /// Whether it ended before its plan.
+    pub partial: bool,
+    /// Whether it measured nothing.
+    pub failed: bool,
+    /// Whether others are compared with it.
+    pub baseline: bool,
+    /// Its tags.
+    pub tags: Vec<String>,
+    /// The same in one line.
+    pub tags_text: String,
+    /// The finding.
+    pub title: Vec<Piece>,
+    /// The browser's tab.
+    pub tab: String,
+    /// What a screen reader says of a running run.
+    pub said: String,
+    /// Where it went.
+    pub target: String,
+    /// When, how long, n.
+    pub what: Vec<String>,
+    /// The node that sent.
+    pub node: String,
+    /// What the figures mean.
+    pub meaning: Vec<Piece>,
+    /// Why it is not whole.
+    pub stopped: Option<Stopped>,
+    /// Whether buttons and links to this server make sense.
+    pub actions: bool,
+    /// What the stop button says.
+    pub stop_word: &'static str,
+    /// Objectives.
+    pub objectives: Vec<ObjectiveLine>,
+    /// The tide ruler.
+    pub ruler: Option<Ruler>,
+    /// The belief strip.
+    pub belief: Option<Belief>,
+    /// Key figures.
+    pub keys: Vec<Key>,
+    /// What stands where the charts would.
+    pub nothing: Option<String>,
+    /// Charts in rows of one or two.
+    pub figures: Vec<Vec<FigureView>>,
+    /// Who answered.
+    pub answered: Option<Answered>,
+    /// What held it back.
+    pub limits: Vec<LimitLine>,
+    /// What the failures said.
+    pub failures: Vec<FailureLine>,
+    /// How many failures said something else.
+    pub failures_more: Option<String>,
+    /// What the old tool would have said.
+    pub old: Option<Old>,
+    /// The command line in one line.
+    pub command: String,
+    /// The same, broken for reading.
+    pub command_wrapped: String,
+    /// How the requests ended.
+    pub outcomes: Vec<Fact>,
+    /// Downloads.
+    pub files: Vec<FileLine>,
+    /// The plan.
+    pub plan: Vec<Fact>,
+    /// The machine.
+    pub environment: Vec<Fact>,
+    /// The note.
+    pub note: String,
+}
+
+/// Why a run is not whole.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stopped {
+    /// The sentence.
+    pub text: String,
+    /// Whether nothing was measured.
+    pub bad: bool,
+}
+
+/// One objective in words.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ObjectiveLine {
+    /// `ok`, `bad` or `muted`.
+    pub class: &'static str,
+    /// The mark.
+    pub mark: &'static str,
+    /// The rule.
+    pub rule: String,
+    /// Met, missed or unknown, and what was measured.
+    pub text: String,
+}
+
+/// One cause in words.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LimitLine {
+    /// Share of the run.
+    pub share: String,
+    /// The cause.
+    pub cause: String,
+    /// What shows it.
+    pub evidence: String,
+    /// Whether it is below a tenth.
+    pub minor: bool,
+}
+
+/// One text of failures.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FailureLine {
+    /// The outcome's key.
+    pub outcome: String,
+    /// The text.
+    pub text: String,
+    /// How often.
+    pub count: String,
+}
+
+/// One download.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FileLine {
+    /// Its name.
+    pub name: &'static str,
+    /// What is in it.
+    pub note: String,
+}
+
+/// How many rows the downloads have.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Rows {
+    /// Seconds.
+    pub intervals: Option<u64>,
+    /// Requests.
+    pub requests: Option<u64>,
+}
+
+/// The page's words for this run; charts and the old tool's view are added by the caller.
+pub fn view(run: &Run, series: Option<&HttpSeries>, rows: Rows) -> RunView {
+    let names = names(run);
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let title = title(run);
+    let live = !run.state.is_final();
+    RunView {
+        id: run.id,
+        kind: kind_words(run.kind),
+        state: state_words(run),
+        live,
+        partial: matches!(
+            run.state,
+            State::Failed | State::Cancelled | State::Interrupted
+        ),
+        failed: run.state == State::Failed,
+        baseline: run.baseline,
+        tags: run.tags.clone(),
+        tags_text: run.tags.join(", "),
+        tab: tab(run, &title),
+        said: format!("{}: {title}", progress_words(run)),
+        title: words::pieces(&title, &names),
+        target: run.plan.target(),
+        what: what(run),
+        node: run.node.clone(),
+        meaning: words::pieces(run.verdict.as_deref().unwrap_or_default(), &names),
+        stopped: stopped(run),
+        actions: true,
+        stop_word: if run.state == State::Queued {
+            "Take it out of the queue"
+        } else {
+            "Stop and keep what there is"
+        },
+        objectives: run.objectives.iter().map(objective).collect(),
+        ruler: ruler(run, series),
+        belief: if live {
+            None
+        } else {
+            belief::belief(&run.checks)
+        },
+        keys: match (&run.summary, run.state) {
+            (None, _) | (_, State::Queued) => Vec::new(),
+            (Some(summary), _) => keys::keys(&run.plan, summary),
+        },
+        nothing: nothing(run, series),
+        answered: run
+            .summary
+            .as_ref()
+            .and_then(|summary| answered::answered(summary, series)),
+        limits: if live {
+            Vec::new()
+        } else {
+            run.limits.iter().map(limit).collect()
+        },
+        failures: failures(run.summary.as_ref()).iter().map(failure).collect(),
+        failures_more: failures_more(run.summary.as_ref()),
+        command_wrapped: wrapped(&run.command),
+        command: run.command.clone(),
+        outcomes: run
+            .summary
+            .as_ref()
+            .filter(|_| run.state != State::Queued)
+            .map(rail::outcomes)
+            .unwrap_or_default(),
+        files: if live { Vec::new() } else { files(run, rows) },
+        plan: rail::plan(&run.plan),
+        environment: rail::environment(&run.node, &run.environment),
+        note: run.note.clone(),
+        ..RunView::default()
+    }
+}
+
+/// `rate, open loop` and its like.
+pub fn kind_words(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Rate => "rate, open loop",
+        Kind::Users => "users, closed loop",
+        Kind::Fetch => "fetch, one request",
+    }
+}
+
+fn state_words(run: &Run) -> String {
+    match (run.state, run.queue_place) {
+        (State::Queued, Some(place)) => format!("queued, place {place}"),
+        (state, _) => state.word().to_owned(),
+    }
+}
+
+/// The finding, or a neutral sentence where there is none.
+pub fn title(run: &Run) -> String {
+    if let Some(title) = run.title.as_ref().filter(|title| !title.is_empty()) {
+        return title.clone();
+    }
+    match run.state {
+        State::Queued => "Waits for its turn: one run measures at a time".to_owned(),
+        State::Running => progress_words(run),
+        State::Failed => "Nothing could be measured".to_owned(),
+        State::Cancelled => "Stopped before it had measured anything".to_owned(),
+        State::Interrupted => "Interrupted before it had measured anything".to_owned(),
+        State::Finished | State::Imported => match run.kind {
+            Kind::Rate => "Latency at the offered rate".to_owned(),
+            Kind::Users => "Transactions and response time".to_owned(),
+            Kind::Fetch => "One request and its phases".to_owned(),
+        },
+    }
+}
+
+fn progress_words(run: &Run) -> String {
+    if run.state == State::Queued {
+        return state_words(run);
+    }
+    let share = format!("{:.0}\u{a0}% done", run.progress.done * 100.0);
+    match run.progress.eta_s {
+        Some(eta) => format!("{share}, about {} left", words::seconds(eta.ceil())),
+        None => share,
+    }
+}
+
+fn tab(run: &Run, title: &str) -> String {
+    match run.state {
+        State::Running => format!("{:.0} % · #{} {title}", run.progress.done * 100.0, run.id),
+        State::Finished | State::Imported => format!("#{} {title}", run.id),
+        state => format!("{} · #{} {title}", state.word(), run.id),
+    }
+}
+
+fn what(run: &Run) -> Vec<String> {
+    let mut out = Vec::new();
+    match run.started_at {
+        Some(at) if run.state == State::Running => out.push(format!("started {}", words::when(at))),
+        Some(at) => out.push(words::when(at)),
+        None => out.push(format!("asked for {}", words::when(run.created_at))),
+    }
+    if let (Some(start), Some(end)) = (run.started_at, run.finished_at) {
+        let took = end.duration_since(start).as_secs_f64();
+        out.push(words::seconds(took));
+    }
+    if run.state == State::Running {
+        out.push(progress_words(run));
+    }
+    if let Some(summary) = run.summary.as_ref().filter(|_| run.state.is_final()) {
+        out.extend(size(summary));
+    }
+    if !run.actor.is_empty() && run.actor != "local" {
+        out.push(format!("by {}", run.actor));
+    }
+    out
+}
+
+fn size(summary: &Summary) -> Option<String> {
+    let (number, outcomes) = match summary {
+        Summary::Rate(figures) => (figures.planned, &figures.outcomes),
+        Summary::Users(figures) => (figures.outcomes.values().sum(), &figures.outcomes),
+        Summary::Fetch(_) => return None,
+    };
+    let ok = outcomes.get("ok").copied().unwrap_or(0);
+    let mut text = format!("n = {}", words::count(number));
+    if number > ok {
+        use std::fmt::Write as _;
+        let _ = write!(text, ", {} not ok", words::count(number - ok));
+    }
+    Some(text)
+}
+
+fn stopped(run: &Run) -> Option<Stopped> {
+    let after = match (run.started_at, run.finished_at) {
+        (Some(start), Some(end)) => format!(
+            " after {}",
+            words::seconds(end.duration_since(start).as_secs_f64())
+        ),
+        _ => String::new(),
+    };
+    let had = if run.summary.is_some() {
+        " What was measured until then stands below."
+    } else {
+        ""
+    };
+    let why = run.error.as_deref().map(belief::sentence);
+    let text = match run.state {
+        State::Failed => why.unwrap_or_else(|| "It failed, and left no reason.".to_owned()),
+        State::Cancelled => format!("Stopped by a person{after}.{had}"),
+        State::Interrupted => {
+            let why = why.unwrap_or_else(|| "This program was stopped.".to_owned());
+            format!("Interrupted{after}. {why}{had}")
+        }
+        _ => {
+            return run.error.as_ref().map(|error| Stopped {
+                text: belief::sentence(error),
+                bad: false,
+            });
+        }
+    };
+    Some(Stopped {
+        text,
+        bad: run.state == State::Failed,
+    })
+}
+
+fn objective(result: &ObjectiveResult) -> ObjectiveLine {
+    let measured = result.measured.as_deref().unwrap_or("not measured");
+    let (class, mark, text) = match result.ok {
+        Some(true) => ("ok", "✓", format!("met: {measured}")),
+        Some(false) => ("bad", "✕", format!("missed: {measured}")),
+        None => ("muted", "–", format!("cannot be told: {measured}")),
+    };
+    ObjectiveLine {
+        class,
+        mark,
+        rule: result.rule.replace('<', " < ").replace('>', " > "),
+        text,
+    }
+}
+
+fn ruler(run: &Run, series: Option<&HttpSeries>) -> Option<Ruler> {
+    if run.state == State::Queued {
+        return None;
+    }
+    if run.state == State::Running {
+        let done = series.map_or(0.0, |series| series.covers_s);
+        let of = series
+            .and_then(|series| series.planned_s)
+            .or_else(|| run.plan.expected_duration_s())
+            .filter(|of| *of > 0.0);
+        return Some(ruler::progress(done, of));
+    }
+    match run.summary.as_ref()? {
+        Summary::Rate(figures) => {
+            let (offered, achieved) = (figures.offered_per_s?, figures.achieved_per_s?);
+            Some(ruler::against(
+                achieved,
+                &format!("{} answered well", words::per_s(Some(achieved))),
+                offered,
+                &format!("{} offered", words::per_s(Some(offered))),
+            ))
+        }
+        Summary::Users(figures) => {
+            let tried: u64 = figures.outcomes.values().sum::<u64>();
+            if tried == 0 {
+                return None;
+            }
+            Some(ruler::against(
+                figures.successful as f64,
+                &format!("{} answered well", words::count(figures.successful)),
+                tried as f64,
+                &format!("{} tried", words::plural(tried, "request", "requests")),
+            ))
+        }
+        Summary::Fetch(figures) => fetch_ruler(figures),
+    }
+}
+
+fn fetch_ruler(figures: &FetchSummary) -> Option<Ruler> {
+    let total = figures.total_ms?;
+    let first = figures.first_byte_ms.unwrap_or(total);
+    let lookup = figures.lookup_ms.unwrap_or(0.0);
+    let connect = figures.connect_ms.unwrap_or(0.0);
+    let tls = figures.tls_ms.unwrap_or(0.0);
+    let parts: Vec<(&'static str, f64, &'static str)> = [
+        ("lookup", lookup, "var(--s4)"),
+        ("connect", connect, "var(--s3)"),
+        ("TLS", tls, "var(--s2)"),
+        (
+            "waiting for the first byte",
+            (first - lookup - connect - tls).max(0.0),
+            "var(--s1)",
+        ),
+        ("transfer", (total - first).max(0.0), "var(--axis)"),
+    ]
+    .into_iter()
+    .filter(|(_, ms, _)| *ms > 0.0)
+    .collect();
+    (!parts.is_empty()).then(|| ruler::phases(&parts))
+}
+
+/// The sentence that stands where the charts would.
+fn nothing(run: &Run, series: Option<&HttpSeries>) -> Option<String> {
+    let drawn = series.is_some_and(|series| !series.bins.is_empty());
+    if drawn || run.kind == Kind::Fetch && run.summary.is_some() && run.state == State::Finished {
+        return None;
+    }
+    Some(match run.state {
+        State::Queued => "Charts stand here once it runs.".to_owned(),
+        State::Running => "No request has ended yet.".to_owned(),
+        State::Failed => match &run.error {
+            Some(error) => format!("No samples: {error}"),
+            None => "No samples.".to_owned(),
+        },
+        _ => "No samples: no request was sent.".to_owned(),
+    })
+}
+
+fn limit(limit: &Limit) -> LimitLine {
+    LimitLine {
+        share: format!("{:.0}\u{a0}%", limit.share * 100.0),
+        cause: limit.cause.replace('_', " "),
+        evidence: limit.evidence.clone(),
+        minor: limit.share < 0.1,
+    }
+}
+
+fn failures(summary: Option<&Summary>) -> &[FailureText] {
+    match summary {
+        Some(Summary::Rate(figures)) => &figures.failures,
+        Some(Summary::Users(figures)) => &figures.failures,
+        _ => &[],
+    }
+}
+
+fn failures_more(summary: Option<&Summary>) -> Option<String> {
+    let more = match summary? {
+        Summary::Rate(figures) => figures.failures_not_listed,
+        Summary::Users(figures) => figures.failures_not_listed,
+        Summary::Fetch(_) => 0,
+    };
+    (more > 0).then(|| words::count(more))
+}
+
+fn failure(failure: &FailureText) -> FailureLine {
+    FailureLine {
+        outcome: failure.outcome.clone(),
+        text: failure.text.clone(),
+        count: words::count(failure.count),
+    }
+}
+
+fn files(run: &Run, rows: Rows) -> Vec<FileLine> {
+    let file = |name, note: String| FileLine { name, note };
+    let counted = |number: Option<u64>| {
+        number.map_or_else(String::new, |number| words::plural(number, "row", "rows"))
+    };
+    let tool = match run.plan {
+        Plan::Rate(_) => "as httperf prints",
+        Plan::Users(_) => "as siege prints",
+        Plan::Fetch(_) => "as curl -w prints",
+    };
+    vec![
+        file("summary.csv", "1\u{a0}row".to_owned()),
+        file("intervals.csv", counted(rows.intervals)),
+        file("requests.csv", counted(rows.requests)),
+        file("histogram.hgrm", "HdrHistogram".to_owned()),
+        file("report.txt", tool.to_owned()),
+        file("report.html", "one file".to_owned()),
+    ]
+}
+
+/// The command line broken before its options, as a person would in a script.
+pub fn wrapped(command: &str) -> String {
+    let mut out = String::new();
+    let mut line = 0;
+    for word in command.split(' ') {
+        let next = line + word.chars().count() + 1;
+        if line > 0 && word.starts_with('-') && next > 22 && line > 14 {
+            out.push_str(" \\\n  ");
+            line = 2;
+        } else if !out.is_empty() {
+            out.push(' ');
+            line += 1;
+        }
+        out.push_str(word);
+        line += word.chars().count();
+    }
+    out
+}
+
+/// Names from outside that may stand in sentences.
+fn names(run: &Run) -> Vec<String> {
+    let mut names: Vec<String> = match &run.summary {
+        Some(Summary::Rate(figures)) => figures
+            .served_by
+            .keys()
+            .chain(figures.regions.keys())
+            .cloned()
+            .collect(),
+        Some(Summary::Users(figures)) => figures
+            .served_by
+            .keys()
+            .chain(figures.regions.keys())
+            .cloned()
+            .collect(),
+        Some(Summary::Fetch(figures)) => figures
+            .served_by
+            .iter()
+            .chain(figures.region.iter())
+            .cloned()
+            .collect(),
+        None => Vec::new(),
+    };
+    names.extend(
+        run.plan
+            .urls()
+            .iter()
+            .filter_map(|url| url.host_str().map(str::to_owned)),
+    );
+    names.retain(|name| name.len() > 1);
+    names
+}

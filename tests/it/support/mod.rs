@@ -1,0 +1,8 @@
+//! What several features need to be tested.
+
+#![allow(
+    dead_code,
+    reason = "each helper has its users as features get their tests"
+)]
+
+pub mod process;
