@@ -1,4 +1,6 @@
 //! The edge to the machine: the only clock, the only client sockets, the only `unsafe`.
 
 pub mod clock;
+pub mod environment;
+pub mod interfaces;
 pub mod sys;

@@ -4,11 +4,13 @@
     reason = "this is the one place that speaks to the kernel directly"
 )]
 
+mod addresses;
 mod cpu;
 mod limits;
 mod socket;
 mod timer;
 
+pub use addresses::interface_addresses;
 pub use cpu::{CpuTimes, process_cpu, thread_cpu};
 pub use limits::{
     ignore_sigxfsz, lower_thread_priority, open_files, private_files, raise_open_files,
