@@ -11,4 +11,5 @@ pub mod measure;
 pub mod net;
 pub mod report;
 pub mod serve;
+pub mod store;
 pub mod workload;

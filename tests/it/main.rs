@@ -12,5 +12,6 @@
 
 mod app;
 mod report;
+mod store;
 mod support;
 mod tidy;

@@ -6,12 +6,14 @@
 
 mod addresses;
 mod cpu;
+mod disk;
 mod limits;
 mod socket;
 mod timer;
 
 pub use addresses::interface_addresses;
 pub use cpu::{CpuTimes, process_cpu, thread_cpu};
+pub use disk::free_bytes;
 pub use limits::{
     ignore_sigxfsz, lower_thread_priority, open_files, private_files, raise_open_files,
 };
