@@ -11,5 +11,7 @@ pub mod measure;
 pub mod net;
 pub mod report;
 pub mod serve;
+pub mod state;
 pub mod store;
+pub mod supervisor;
 pub mod workload;

@@ -1,0 +1,106 @@
+//! The narrow edge between the queue and what measures, so that the queue can be tested without a network.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use url::Url;
+
+use crate::measure::plan::Plan;
+use crate::measure::run::Environment;
+use crate::measure::sample::{Batch, Ended};
+
+/// Where one URL of a plan really goes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pinned {
+    /// The URL.
+    pub url: Url,
+    /// The one address that every connection goes to.
+    pub address: SocketAddr,
+    /// All addresses of its host.
+    pub all: Vec<SocketAddr>,
+    /// How long the look-up took; `None` for an address.
+    pub lookup: Option<Duration>,
+}
+
+/// The addresses of a host in order of preference, and how long finding them took; `None` for an address.
+pub type Found = (Vec<SocketAddr>, Option<Duration>);
+
+/// Looks names up, describes the machine, and sends.
+pub trait Instrument: Send + Sync {
+    /// All addresses of a host, or a sentence that says why there is none.
+    fn resolve<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, Result<Found, String>>;
+
+    /// The machine and its settings now, on the way to this address.
+    fn environment(&self, towards: Option<IpAddr>) -> Environment;
+
+    /// Runs the plan to its end and hands batches to `sink` about four times a second; blocks.
+    ///
+    /// # Errors
+    /// A sentence that says why nothing could be sent at all.
+    fn run(
+        &self,
+        plan: &Plan,
+        targets: Vec<Pinned>,
+        stop: &StopHandle,
+        sink: &mut dyn FnMut(Batch),
+    ) -> Result<Ended, String>;
+}
+
+/// Why a test must not go somewhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// What a person reads.
+    pub sentence: String,
+    /// Whether registering the target as a peer would allow it.
+    pub registrable: bool,
+}
+
+/// Says where tests may go.
+pub trait Permit: Send + Sync {
+    /// Judges a host's spelling before it is looked up.
+    ///
+    /// # Errors
+    /// When tests must never go there.
+    fn host(&self, host: &str) -> Result<(), Refused>;
+
+    /// Judges an address that a host has.
+    ///
+    /// # Errors
+    /// When tests must not go there.
+    fn address(&self, address: SocketAddr, peers: &[IpAddr]) -> Result<(), Refused>;
+}
+
+/// Asks a run to stop, from any thread, also before it has begun.
+#[derive(Default)]
+pub struct StopHandle {
+    asked: AtomicBool,
+    wake: Mutex<Option<Box<dyn Fn() + Send>>>,
+}
+
+impl StopHandle {
+    /// Asks for the stop; wakes what was registered.
+    pub fn stop(&self) {
+        let wake = self.wake.lock().unwrap_or_else(PoisonError::into_inner);
+        self.asked.store(true, Ordering::SeqCst);
+        if let Some(wake) = wake.as_ref() {
+            wake();
+        }
+    }
+
+    /// Whether it was asked for.
+    pub fn is_asked(&self) -> bool {
+        self.asked.load(Ordering::SeqCst)
+    }
+
+    /// Registers what to call when the stop is asked for; calls it at once when it was.
+    pub fn on_stop(&self, wake: impl Fn() + Send + 'static) {
+        let mut slot = self.wake.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.is_asked() {
+            wake();
+        }
+        *slot = Some(Box::new(wake));
+    }
+}

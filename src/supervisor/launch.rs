@@ -1,0 +1,192 @@
+//! From what a person asks for to a run that waits: every refusal comes from here.
+
+use std::sync::Arc;
+
+use super::live::Live;
+use super::{Core, MIN_FREE_BYTES, QUEUE_PLACES, Supervisor, number_places};
+use crate::measure::plan::{FieldError, Plan};
+use crate::measure::run::{Origin, Run};
+use crate::net::{clock, sys};
+use crate::store::{Inserted, NewRun, StoreError};
+
+/// A run as it is asked for.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    /// What it is to do.
+    pub plan: Plan,
+    /// The line that was pasted; `None` = the equivalent line is written.
+    pub command: Option<String>,
+    /// A person's note.
+    pub note: String,
+    /// A person's tags.
+    pub tags: Vec<String>,
+    /// Stated objectives, such as `p99<500ms,errors<0.1%`; empty = none.
+    pub objectives: String,
+    /// Who asks.
+    pub actor: String,
+    /// From where.
+    pub origin: Origin,
+    /// Marks one sending of a form: the second with the same one gets the first one's run.
+    pub form_token: Option<String>,
+}
+
+/// Why a run was not put into the queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LaunchError {
+    /// Tests must not go to this target.
+    Refused {
+        /// What a person reads.
+        sentence: String,
+        /// The host to register as a peer, where that would allow it.
+        registrable: Option<String>,
+    },
+    /// Fields are at fault.
+    Invalid(Vec<FieldError>),
+    /// All places are taken.
+    QueueFull,
+    /// The program is about to end.
+    Draining,
+    /// Too little space on the disk; the sentence says how much.
+    DiskFull(String),
+    /// The notebook cannot be used.
+    Storage(String),
+}
+
+impl From<StoreError> for LaunchError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Disk { .. } => Self::DiskFull(error.to_string()),
+            other => Self::Storage(other.to_string()),
+        }
+    }
+}
+
+impl std::fmt::Display for LaunchError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Refused { sentence, .. } | Self::DiskFull(sentence) | Self::Storage(sentence) => {
+                f.write_str(sentence)
+            }
+            Self::Invalid(errors) => {
+                let messages: Vec<&str> = errors.iter().map(|e| e.message.as_str()).collect();
+                f.write_str(&messages.join(" "))
+            }
+            Self::QueueFull => write!(
+                f,
+                "The queue is full: {QUEUE_PLACES} runs wait already. Cancel one, or try again when one has ended."
+            ),
+            Self::Draining => f.write_str("This server is about to stop and takes no more runs."),
+        }
+    }
+}
+
+impl Supervisor {
+    /// Checks a run, stores it and puts it in line; it is on disk before its first packet can go.
+    ///
+    /// # Errors
+    /// When it is refused, and why.
+    pub async fn launch(&self, launch: Launch) -> Result<Run, LaunchError> {
+        let core = &self.core;
+        let _one_at_a_time = core.launching.lock().await;
+        if let Some(token) = &launch.form_token
+            && let Some(id) = core.store.run_of_token(token.clone()).await?
+            && let Some(run) = self.run(id).await?
+        {
+            return Ok(run);
+        }
+        core.check_targets(&launch.plan).await?;
+        {
+            let line = core.line();
+            if line.draining {
+                return Err(LaunchError::Draining);
+            }
+            if line.waiting.len() >= QUEUE_PLACES {
+                return Err(LaunchError::QueueFull);
+            }
+        }
+        core.check_disk()?;
+        let objective = launch.objectives.trim().to_owned();
+        let inserted = core
+            .store
+            .insert_run(NewRun {
+                command: launch.command.unwrap_or_default(),
+                plan: launch.plan,
+                origin: launch.origin,
+                actor: launch.actor,
+                node: core.settings.node.clone(),
+                note: launch.note,
+                tags: launch.tags,
+                objective: objective.clone(),
+                form_token: launch.form_token,
+                created_at: clock::wall(),
+            })
+            .await?;
+        let (Inserted::New(id) | Inserted::Before(id)) = inserted;
+        let run = core
+            .store
+            .run(id)
+            .await?
+            .ok_or_else(|| LaunchError::Storage(format!("Run {id} was deleted at once.")))?;
+        let live = Arc::new(Live::new(run, objective));
+        {
+            let mut line = core.line();
+            line.waiting.push_back(Arc::clone(&live));
+            number_places(&line);
+        }
+        core.wake.notify_all();
+        Ok(live.run())
+    }
+}
+
+impl Core {
+    /// Looks every host of the plan up and asks whether tests may go to each of its addresses.
+    async fn check_targets(&self, plan: &Plan) -> Result<(), LaunchError> {
+        let peers = self.peer_addresses().await?;
+        let mut seen = Vec::new();
+        for url in plan.urls() {
+            let host = url.host_str().unwrap_or_default();
+            let port = url.port_or_known_default().unwrap_or(80);
+            if seen.contains(&(host, port)) {
+                continue;
+            }
+            seen.push((host, port));
+            let bare = host.trim_matches(['[', ']']);
+            let refuse = |refused: super::Refused| LaunchError::Refused {
+                registrable: refused.registrable.then(|| bare.to_owned()),
+                sentence: refused.sentence,
+            };
+            self.settings.permit.host(host).map_err(refuse)?;
+            let (addresses, _) =
+                self.settings
+                    .instrument
+                    .resolve(bare, port)
+                    .await
+                    .map_err(|sentence| LaunchError::Refused {
+                        sentence,
+                        registrable: None,
+                    })?;
+            for address in addresses {
+                self.settings
+                    .permit
+                    .address(address, &peers)
+                    .map_err(refuse)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A run that could not be stored to its end is not begun.
+    fn check_disk(&self) -> Result<(), LaunchError> {
+        let Ok(free) = sys::free_bytes(self.store.path()) else {
+            return Ok(());
+        };
+        if free >= MIN_FREE_BYTES {
+            return Ok(());
+        }
+        Err(LaunchError::DiskFull(format!(
+            "Not enough disk space: {} MiB free, {} needed.",
+            free >> 20,
+            MIN_FREE_BYTES >> 20
+        )))
+    }
+}

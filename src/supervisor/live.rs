@@ -1,0 +1,251 @@
+//! One run that waits or runs: its figures so far, shared with everyone who watches.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::LiveView;
+use super::instrument::StopHandle;
+use crate::measure::plan::Plan;
+use crate::measure::run::{Environment, Progress, Run, State};
+use crate::measure::sample::{Batch, Ended};
+use crate::measure::series::HttpSeries;
+use crate::measure::summary::http::{ClosedSecond, HttpFold};
+use crate::measure::summary::{HttpInterval, Summary};
+use crate::store::Finish;
+
+/// Why a run is to stop before its plan ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// A person asked.
+    Cancel,
+    /// The program ends.
+    Shutdown,
+    /// Its seconds cannot be stored.
+    Disk,
+}
+
+/// A run that waits or runs.
+pub(super) struct Live {
+    pub(super) id: i64,
+    pub(super) stop: StopHandle,
+    #[expect(dead_code, reason = "judged once objectives can be read")]
+    pub(super) objective: String,
+    inner: Mutex<Inner>,
+    changed: watch::Sender<u64>,
+}
+
+struct Inner {
+    run: Run,
+    cause: Option<Cause>,
+    fold: Option<HttpFold>,
+    until: Duration,
+    ended: u64,
+    intervals: Vec<HttpInterval>,
+    /// Figures and series as of an instant, so that ten watchers cost as much as one.
+    figures: Option<(Duration, Arc<(Summary, HttpSeries)>)>,
+    /// The series of the end, once there is one.
+    final_series: Option<HttpSeries>,
+}
+
+impl Live {
+    pub(super) fn new(run: Run, objective: String) -> Self {
+        Self {
+            id: run.id,
+            stop: StopHandle::default(),
+            objective,
+            inner: Mutex::new(Inner {
+                run,
+                cause: None,
+                fold: None,
+                until: Duration::ZERO,
+                ended: 0,
+                intervals: Vec::new(),
+                figures: None,
+                final_series: None,
+            }),
+            changed: watch::Sender::new(0),
+        }
+    }
+
+    pub(super) fn plan(&self) -> Plan {
+        self.inner().run.plan.clone()
+    }
+
+    pub(super) fn cause(&self) -> Option<Cause> {
+        self.inner().cause
+    }
+
+    /// The first cause stays: a person's cancel is not turned into a shutdown's interruption.
+    pub(super) fn ask_to_stop(&self, cause: Cause) {
+        self.inner().cause.get_or_insert(cause);
+        self.stop.stop();
+    }
+
+    pub(super) fn set_place(&self, place: u32) {
+        self.inner().run.queue_place = Some(place);
+        self.tell();
+    }
+
+    pub(super) fn begin(&self, started_at: jiff::Timestamp, environment: Environment) {
+        let mut inner = self.inner();
+        inner.run.state = State::Running;
+        inner.run.queue_place = None;
+        inner.run.started_at = Some(started_at);
+        inner.run.environment = environment;
+        inner.fold = Some(HttpFold::new(&inner.run.plan));
+        drop(inner);
+        self.tell();
+    }
+
+    /// Takes a batch in; returns the seconds that are complete now.
+    pub(super) fn push(&self, batch: &Batch) -> Vec<ClosedSecond> {
+        let mut inner = self.inner();
+        inner.until = inner.until.max(batch.until);
+        inner.ended += batch.requests.len() as u64 + batch.unsent;
+        let mut closed = inner
+            .fold
+            .as_mut()
+            .map_or_else(Vec::new, |fold| fold.push(batch));
+        self.keep(&mut inner, &mut closed);
+        inner.run.progress = progress(&inner.run.plan, inner.until, inner.ended);
+        drop(inner);
+        self.tell();
+        closed
+    }
+
+    /// Closes what is open; returns the last seconds with the figures of the whole run.
+    pub(super) fn fold_up(
+        &self,
+        ended: &Ended,
+    ) -> Option<(Vec<ClosedSecond>, Summary, HttpSeries)> {
+        let mut inner = self.inner();
+        let mut fold = inner.fold.take()?;
+        let mut closed = fold.finish_seconds(ended.duration);
+        self.keep(&mut inner, &mut closed);
+        Some((closed, fold.summary(ended), fold.series(ended)))
+    }
+
+    /// The run is over and stored.
+    pub(super) fn end(&self, finish: Finish) {
+        let mut inner = self.inner();
+        let run = &mut inner.run;
+        run.state = finish.state;
+        run.queue_place = None;
+        run.finished_at = Some(finish.finished_at);
+        if finish.state == State::Finished {
+            run.progress.done = 1.0;
+        }
+        run.progress.eta_s = None;
+        run.summary = finish.summary;
+        run.checks = finish.checks;
+        run.limits = finish.limits;
+        run.title = finish.title;
+        run.verdict = finish.verdict;
+        run.objectives = finish.objectives;
+        run.error = finish.error;
+        inner.fold = None;
+        inner.final_series = finish.series;
+        drop(inner);
+        self.tell();
+    }
+
+    /// The run with its figures so far.
+    pub(super) fn run(&self) -> Run {
+        let mut inner = self.inner();
+        let figures = inner.figures();
+        let mut run = inner.run.clone();
+        if let Some(figures) = figures {
+            run.summary = Some(figures.0.clone());
+        }
+        run
+    }
+
+    /// The run without figures: cheap.
+    pub(super) fn bare_run(&self) -> Run {
+        self.inner().run.clone()
+    }
+
+    pub(super) fn view(&self) -> LiveView {
+        let run = self.run();
+        let mut inner = self.inner();
+        let series = match (inner.figures(), &inner.final_series) {
+            (Some(figures), _) => figures.1.clone(),
+            (None, Some(series)) => series.clone(),
+            (None, None) => HttpSeries::default(),
+        };
+        LiveView {
+            run,
+            series,
+            intervals: inner.intervals.clone(),
+        }
+    }
+
+    /// Seconds from the `skip`-th on, at most `limit`.
+    pub(super) fn intervals(&self, skip: usize, limit: usize) -> Vec<HttpInterval> {
+        let inner = self.inner();
+        inner
+            .intervals
+            .iter()
+            .skip(skip)
+            .take(limit)
+            .cloned()
+            .collect()
+    }
+
+    pub(super) fn subscribe(&self) -> watch::Receiver<u64> {
+        self.changed.subscribe()
+    }
+
+    fn keep(&self, inner: &mut Inner, closed: &mut [ClosedSecond]) {
+        for second in closed {
+            second.interval.run = self.id;
+            inner.intervals.push(second.interval.clone());
+        }
+    }
+
+    fn tell(&self) {
+        self.changed.send_modify(|version| *version += 1);
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    /// Figures so far, computed at most once a batch; `None` when the run is not sending.
+    fn figures(&mut self) -> Option<Arc<(Summary, HttpSeries)>> {
+        let fold = self.fold.as_ref()?;
+        if let Some((until, figures)) = &self.figures
+            && *until == self.until
+        {
+            return Some(Arc::clone(figures));
+        }
+        let ended = fold.so_far(self.run.plan.planned_requests());
+        let figures = Arc::new((fold.summary(&ended), fold.series(&ended)));
+        self.figures = Some((self.until, Arc::clone(&figures)));
+        Some(figures)
+    }
+}
+
+/// How far a run is: by time where its length is known, else by requests.
+fn progress(plan: &Plan, until: Duration, ended: u64) -> Progress {
+    let elapsed = until.as_secs_f64();
+    let (done, eta_s) = if let Some(whole) = plan.expected_duration_s().filter(|s| *s > 0.0) {
+        let left = whole - elapsed;
+        // Past its sending time a run waits for the last replies: nobody can say how long.
+        (elapsed / whole, (left > 0.0).then_some(left))
+    } else if let Some(planned) = plan.planned_requests().filter(|n| *n > 0) {
+        let done = ended as f64 / planned as f64;
+        let eta = (done > 0.0).then(|| elapsed * (1.0 - done).max(0.0) / done);
+        (done, eta)
+    } else {
+        (0.0, None)
+    };
+    Progress {
+        done: done.clamp(0.0, 0.99),
+        eta_s,
+    }
+}

@@ -1,0 +1,307 @@
+//! The queue: one measuring run at a time, each batch to the fold, to the notebook and to whoever watches.
+
+mod events;
+mod execute;
+mod instrument;
+mod launch;
+mod live;
+mod pump;
+
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use crate::measure::plan::Caps;
+use crate::measure::run::{Run, State};
+use crate::measure::series::HttpSeries;
+use crate::measure::summary::HttpInterval;
+use crate::net::clock;
+use crate::store::{Finish, Store, StoreError};
+
+pub use events::{Event, EventKind};
+pub use instrument::{Found, Instrument, Permit, Pinned, Refused, StopHandle};
+pub use launch::{Launch, LaunchError};
+use live::{Cause, Live};
+
+/// Runs that may wait for their turn.
+pub const QUEUE_PLACES: usize = 20;
+/// Free space on the disk below which no run begins.
+pub const MIN_FREE_BYTES: u64 = 64 << 20;
+
+/// What the supervisor needs to know about this node.
+pub struct Settings {
+    /// The largest run that may be started.
+    pub caps: Caps,
+    /// This node's name.
+    pub node: String,
+    /// Where runs may be sent.
+    pub permit: Box<dyn Permit>,
+    /// What measures.
+    pub instrument: Box<dyn Instrument>,
+}
+
+/// Cancelling or watching asked for a run that is not waiting and not running.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotRunning;
+
+/// A run that waits or runs, as its page shows it.
+#[derive(Clone, Debug)]
+pub struct LiveView {
+    /// The run with the figures so far.
+    pub run: Run,
+    /// What the charts are drawn from, so far.
+    pub series: HttpSeries,
+    /// Its seconds so far.
+    pub intervals: Vec<HttpInterval>,
+}
+
+/// The queue and the run in progress; clones share them.
+#[derive(Clone)]
+pub struct Supervisor {
+    core: Arc<Core>,
+}
+
+struct Core {
+    store: Store,
+    settings: Settings,
+    runtime: tokio::runtime::Handle,
+    /// Serialises launches, so that the queue cannot be overfilled between the check and the insert.
+    launching: tokio::sync::Mutex<()>,
+    line: Mutex<Line>,
+    /// Wakes the thread that runs.
+    wake: Condvar,
+    /// Tells `shutdown` that the last run has ended.
+    idle: tokio::sync::Notify,
+}
+
+/// Who waits and who runs.
+#[derive(Default)]
+struct Line {
+    waiting: VecDeque<Arc<Live>>,
+    running: Option<Arc<Live>>,
+    draining: bool,
+    finished: bool,
+}
+
+impl Supervisor {
+    /// Starts the thread that runs what is launched; call it inside the runtime that serves pages.
+    ///
+    /// # Errors
+    /// When the thread cannot be started.
+    pub fn start(store: Store, settings: Settings) -> std::io::Result<Self> {
+        let core = Arc::new(Core {
+            store,
+            settings,
+            runtime: tokio::runtime::Handle::current(),
+            launching: tokio::sync::Mutex::new(()),
+            line: Mutex::new(Line::default()),
+            wake: Condvar::new(),
+            idle: tokio::sync::Notify::new(),
+        });
+        let worker = Arc::clone(&core);
+        std::thread::Builder::new()
+            .name("runs".into())
+            .spawn(move || run_in_turn(&worker))?;
+        Ok(Self { core })
+    }
+
+    /// The largest run that may be started.
+    pub fn caps(&self) -> &Caps {
+        &self.core.settings.caps
+    }
+
+    /// Stops a run that waits or runs; it ends `cancelled` with what it has.
+    ///
+    /// # Errors
+    /// When it does neither.
+    pub async fn cancel(&self, id: i64) -> Result<(), NotRunning> {
+        let waiting = {
+            let mut line = self.core.line();
+            let place = line.waiting.iter().position(|live| live.id == id);
+            match place {
+                Some(place) => {
+                    let live = line.waiting.remove(place);
+                    number_places(&line);
+                    live
+                }
+                None => match &line.running {
+                    Some(live) if live.id == id => {
+                        live.ask_to_stop(Cause::Cancel);
+                        return Ok(());
+                    }
+                    _ => return Err(NotRunning),
+                },
+            }
+        };
+        if let Some(live) = waiting {
+            let finish = Finish::bare(
+                State::Cancelled,
+                clock::wall(),
+                Some("Cancelled before it began; nothing was sent.".into()),
+            );
+            self.core.write_end(&live, finish).await;
+        }
+        Ok(())
+    }
+
+    /// Every run that runs or waits, in the order in which they run.
+    pub fn open_runs(&self) -> Vec<Run> {
+        let line = self.core.line();
+        line.running
+            .iter()
+            .chain(&line.waiting)
+            .map(|live| live.run())
+            .collect()
+    }
+
+    /// One run: live with its figures so far, else from the notebook.
+    ///
+    /// # Errors
+    /// When the notebook could not be read.
+    pub async fn run(&self, id: i64) -> Result<Option<Run>, StoreError> {
+        match self.find(id) {
+            Some(live) => Ok(Some(live.run())),
+            None => self.core.store.run(id).await,
+        }
+    }
+
+    /// A run that waits or runs, with everything that its page draws; `None` when it has ended.
+    pub fn live(&self, id: i64) -> Option<LiveView> {
+        self.find(id).map(|live| live.view())
+    }
+
+    /// Ends the run in progress and all that wait as `interrupted`, and returns when that is on disk.
+    pub async fn shutdown(&self) {
+        let waiting = {
+            let mut line = self.core.line();
+            line.draining = true;
+            if let Some(live) = &line.running {
+                live.ask_to_stop(Cause::Shutdown);
+            }
+            std::mem::take(&mut line.waiting)
+        };
+        self.core.wake.notify_all();
+        for live in waiting {
+            let finish = Finish::bare(
+                State::Interrupted,
+                clock::wall(),
+                Some("Stopped by a shutdown before it began; nothing was sent.".into()),
+            );
+            self.core.write_end(&live, finish).await;
+        }
+        loop {
+            let ended = self.core.idle.notified();
+            if self.core.line().finished {
+                return;
+            }
+            ended.await;
+        }
+    }
+
+    fn find(&self, id: i64) -> Option<Arc<Live>> {
+        let line = self.core.line();
+        line.running
+            .iter()
+            .chain(&line.waiting)
+            .find(|live| live.id == id)
+            .map(Arc::clone)
+    }
+}
+
+impl Core {
+    fn line(&self) -> MutexGuard<'_, Line> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All addresses of registered peers.
+    async fn peer_addresses(&self) -> Result<Vec<IpAddr>, StoreError> {
+        let peers = self.store.peers().await?;
+        Ok(peers
+            .iter()
+            .flat_map(crate::store::Peer::addresses)
+            .collect())
+    }
+
+    /// Writes a run's end, and tells those who watch; a notebook that cannot be written to is tried
+    /// again for a minute, and then the end is kept in memory only.
+    async fn write_end(&self, live: &Live, finish: Finish) {
+        const TRIES: u32 = 12;
+        let mut finish = finish;
+        for attempt in 1.. {
+            match self.store.finish_run(live.id, finish.clone()).await {
+                Ok(()) => break,
+                Err(error) if attempt < TRIES && may_pass(&error) => {
+                    tracing::warn!(run = live.id, %error, "the end of the run waits for the database");
+                    tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+                }
+                Err(error) => {
+                    tracing::error!(run = live.id, %error, "the end of the run could not be stored");
+                    finish.state = State::Failed;
+                    finish.error = Some(format!("The result could not be stored. {error}"));
+                    break;
+                }
+            }
+        }
+        live.end(finish);
+    }
+}
+
+/// Whether the fault may go away by itself: another program's lock, a disk on which space is freed.
+fn may_pass(error: &StoreError) -> bool {
+    matches!(error, StoreError::Locked { .. } | StoreError::Disk { .. })
+}
+
+/// Tells each waiting run its place, 1 = next.
+fn number_places(line: &Line) {
+    for (place, live) in (1..).zip(&line.waiting) {
+        live.set_place(place);
+    }
+}
+
+/// The thread that runs: takes the first in line, runs it to its end, takes the next.
+fn run_in_turn(core: &Core) {
+    loop {
+        let live = {
+            let mut line = core.line();
+            loop {
+                if let Some(live) = line.waiting.pop_front() {
+                    line.running = Some(Arc::clone(&live));
+                    number_places(&line);
+                    break live;
+                }
+                if line.draining {
+                    line.finished = true;
+                    drop(line);
+                    core.idle.notify_waiters();
+                    return;
+                }
+                line = core.wake.wait(line).unwrap_or_else(PoisonError::into_inner);
+            }
+        };
+        let outcome = catch_unwind(AssertUnwindSafe(|| execute::execute(core, &live)));
+        if let Err(panic) = outcome {
+            let text = panic_text(panic.as_ref());
+            tracing::error!(run = live.id, text, "a run panicked");
+            let finish = Finish::bare(
+                State::Failed,
+                clock::wall(),
+                Some(format!(
+                    "Ended by an internal error in run {}: {text}. The log says more.",
+                    live.id
+                )),
+            );
+            core.runtime.block_on(core.write_end(&live, finish));
+        }
+        core.line().running = None;
+    }
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message");
+    text.chars().take(200).collect()
+}
