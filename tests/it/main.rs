@@ -14,4 +14,5 @@ mod app;
 mod report;
 mod store;
 mod support;
+mod fold;
 mod tidy;

@@ -92,7 +92,7 @@ impl HttpFold {
     /// An empty fold for a run of this plan.
     pub fn new(plan: &Plan) -> Self {
         let (kind, planned_window_s) = match plan {
-            Plan::Rate(plan) => (Kind::Rate, rate::window_s(plan)),
+            Plan::Rate(plan) => (Kind::Rate, plan.sending_s()),
             Plan::Users(plan) => (Kind::Users, plan.duration_s),
             Plan::Fetch(_) => (Kind::Fetch, None),
         };

@@ -1,7 +1,6 @@
 //! An open-loop run, in httperf's words.
 
 use crate::measure::outcome::Outcome;
-use crate::measure::plan::{Rate, RatePlan};
 use crate::measure::sample::Ended;
 use crate::measure::stats::moments::Moments;
 use crate::measure::summary::http::{HttpFold, cpu, mean, over};
@@ -9,16 +8,6 @@ use crate::measure::summary::{RateSummary, ReplyRate, ReplySize};
 
 /// The length of httperf's samples of the reply rate, in s.
 const SAMPLE_S: f64 = 5.0;
-
-/// For how long the plan sends, in s; `None` where it sends one connection after another.
-pub(super) fn window_s(plan: &RatePlan) -> Option<f64> {
-    match &plan.rate {
-        Rate::Steps(steps) => Some(steps.iter().map(|(_, seconds)| seconds).sum()),
-        Rate::Constant(rate) => plan
-            .duration_s
-            .or_else(|| over(plan.num_conns? as f64, *rate)),
-    }
-}
 
 pub(super) fn summary(fold: &HttpFold, ended: &Ended) -> RateSummary {
     let duration_s = ended.duration.as_secs_f64();
