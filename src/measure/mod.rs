@@ -11,3 +11,4 @@ pub mod series;
 pub mod stats;
 pub mod summary;
 pub mod units;
+pub mod verdict;

@@ -11,8 +11,8 @@
 )]
 
 mod app;
+mod fold;
 mod report;
 mod store;
 mod support;
-mod fold;
 mod tidy;
