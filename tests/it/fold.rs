@@ -18,7 +18,8 @@ pub fn plan(value: &serde_json::Value) -> Plan {
 }
 
 pub fn rate_plan(rate: f64, num_conns: u64) -> Plan {
-    plan(&json!({"kind": "rate", "url": "http://127.0.0.1:8000/", "rate": rate, "num_conns": num_conns}),
+    plan(
+        &json!({"kind": "rate", "url": "http://127.0.0.1:8000/", "rate": rate, "num_conns": num_conns}),
     )
 }
 
@@ -377,8 +378,9 @@ fn hanging_users_are_concurrent_too() {
             )
         })
         .collect();
-    let plan =
-        plan(&json!({"kind": "users", "url": "http://127.0.0.1:8000/", "concurrent": 4, "reps": 2}));
+    let plan = plan(
+        &json!({"kind": "users", "url": "http://127.0.0.1:8000/", "concurrent": 4, "reps": 2}),
+    );
     let (fold, _) = fold_of(&plan, &samples);
     let summary = users_of(fold.summary(&ended(&samples, 10.0)));
     near(summary.concurrency, 4.0);
@@ -396,7 +398,8 @@ fn availability_is_a_share_of_what_was_tried_and_404_is_not_available() {
     samples[1].outcome = Outcome::Http4xx;
     samples[2].outcome = Outcome::ConnectRefused;
     samples[7].outcome = Outcome::AbortedAtStop;
-    let plan = plan(&json!({"kind": "users", "url": "http://127.0.0.1:8000/", "concurrent": 1, "duration_s": 1}),
+    let plan = plan(
+        &json!({"kind": "users", "url": "http://127.0.0.1:8000/", "concurrent": 1, "duration_s": 1}),
     );
     let (fold, _) = fold_of(&plan, &samples);
     let summary = users_of(fold.summary(&Ended {
