@@ -15,3 +15,4 @@ pub mod state;
 pub mod store;
 pub mod supervisor;
 pub mod workload;
+pub mod wire;

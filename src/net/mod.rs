@@ -3,4 +3,8 @@
 pub mod clock;
 pub mod environment;
 pub mod interfaces;
+pub mod connect;
+pub mod resolve;
+pub mod stream;
 pub mod sys;
+pub mod tls;

@@ -1,0 +1,124 @@
+//! Opening TCP connections without waiting, and what the kernel's errors mean.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::measure::outcome::Outcome;
+use crate::net::sys;
+
+/// Begins a connection to `address`, from `bind` where one is given; it is not up yet.
+pub fn connect(address: SocketAddr, bind: Option<IpAddr>) -> io::Result<mio::net::TcpStream> {
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM.nonblocking(),
+        Some(Protocol::TCP),
+    )?;
+    if let Some(bind) = bind {
+        sys::bind_without_port(&socket)?;
+        socket.bind(&SocketAddr::new(bind, 0).into())?;
+    }
+    match socket.connect(&address.into()) {
+        Ok(()) => {}
+        Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => {}
+        Err(error) => return Err(error),
+    }
+    Ok(mio::net::TcpStream::from_std(socket.into()))
+}
+
+/// Whether `bind` is an address of this machine.
+pub fn is_own_address(bind: IpAddr) -> bool {
+    std::net::UdpSocket::bind(SocketAddr::new(bind, 0)).is_ok()
+}
+
+/// Whether packets to `address` stay on this machine: the kernel would send them from that very address.
+pub fn is_local(address: SocketAddr) -> bool {
+    if address.ip().is_loopback() {
+        return true;
+    }
+    let any: SocketAddr = if address.is_ipv4() {
+        ([0, 0, 0, 0], 0).into()
+    } else {
+        ([0_u16; 8], 0).into()
+    };
+    std::net::UdpSocket::bind(any)
+        .and_then(|socket| {
+            socket.connect(address)?;
+            socket.local_addr()
+        })
+        .is_ok_and(|local| local.ip() == address.ip())
+}
+
+/// What an error while connecting means.
+pub fn connect_outcome(error: &io::Error) -> Outcome {
+    match error.raw_os_error() {
+        Some(libc::ECONNREFUSED) => Outcome::ConnectRefused,
+        Some(libc::ETIMEDOUT) => Outcome::ConnectTimeoutKernel,
+        Some(libc::EHOSTUNREACH | libc::ENETUNREACH | libc::EHOSTDOWN | libc::ENETDOWN) => {
+            Outcome::Unreachable
+        }
+        Some(libc::EMFILE) => Outcome::FdExhausted,
+        Some(libc::ENFILE) => Outcome::FtabFull,
+        Some(libc::EADDRNOTAVAIL | libc::EADDRINUSE) => Outcome::PortExhausted,
+        Some(libc::ECONNRESET | libc::EPIPE) => Outcome::ResetBeforeReply,
+        _ => Outcome::Other,
+    }
+}
+
+/// The error in words, its system name first, such as `EADDRNOTAVAIL: Cannot assign requested address`.
+pub fn describe(error: &io::Error) -> String {
+    let Some(number) = error.raw_os_error() else {
+        return error.to_string();
+    };
+    let text = error.to_string();
+    let text = text.split(" (os error").next().unwrap_or_default();
+    match NAMES.iter().find(|(known, _)| *known == number) {
+        Some((_, name)) => format!("{name}: {text}"),
+        None => format!("errno {number}: {text}"),
+    }
+}
+
+const NAMES: [(i32, &str); 18] = [
+    (libc::EACCES, "EACCES"),
+    (libc::EADDRINUSE, "EADDRINUSE"),
+    (libc::EADDRNOTAVAIL, "EADDRNOTAVAIL"),
+    (libc::EAFNOSUPPORT, "EAFNOSUPPORT"),
+    (libc::ECONNABORTED, "ECONNABORTED"),
+    (libc::ECONNREFUSED, "ECONNREFUSED"),
+    (libc::ECONNRESET, "ECONNRESET"),
+    (libc::EHOSTUNREACH, "EHOSTUNREACH"),
+    (libc::EINVAL, "EINVAL"),
+    (libc::EMFILE, "EMFILE"),
+    (libc::ENETUNREACH, "ENETUNREACH"),
+    (libc::ENFILE, "ENFILE"),
+    (libc::ENOBUFS, "ENOBUFS"),
+    (libc::ENOMEM, "ENOMEM"),
+    (libc::EPERM, "EPERM"),
+    (libc::EPIPE, "EPIPE"),
+    (libc::EPROTO, "EPROTO"),
+    (libc::ETIMEDOUT, "ETIMEDOUT"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_the_kernel_have_their_outcome_and_name() {
+        let outcome = |number| connect_outcome(&io::Error::from_raw_os_error(number));
+        assert_eq!(outcome(libc::EADDRNOTAVAIL), Outcome::PortExhausted);
+        assert_eq!(outcome(libc::EMFILE), Outcome::FdExhausted);
+        assert_eq!(outcome(libc::ENETUNREACH), Outcome::Unreachable);
+        assert_eq!(outcome(libc::EINVAL), Outcome::Other);
+        let text = describe(&io::Error::from_raw_os_error(libc::ECONNREFUSED));
+        assert_eq!(text, "ECONNREFUSED: Connection refused");
+    }
+
+    #[test]
+    fn loopback_is_local_and_an_address_of_nobody_is_not_ours() {
+        assert!(is_local(([127, 0, 0, 1], 80).into()));
+        assert!(is_own_address([127, 0, 0, 1].into()));
+        assert!(!is_own_address([192, 0, 2, 1].into()));
+    }
+}
