@@ -41,6 +41,11 @@ impl Epoch {
         self.start.saturating_duration_since(Instant::now())
     }
 
+    /// Sleeps until the start.
+    pub fn wait(&self) {
+        std::thread::sleep(self.lead());
+    }
+
     /// How far the wall clock has stepped against the steady one since the start, in seconds (signed).
     pub fn wall_step_s(&self) -> f64 {
         let now = Instant::now();

@@ -50,6 +50,14 @@ pub fn is_local(address: SocketAddr) -> bool {
         .is_ok_and(|local| local.ip() == address.ip())
 }
 
+/// How many local ports connections may start from; `None` where the system does not say.
+pub fn local_ports() -> Option<u32> {
+    let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok()?;
+    let mut ends = text.split_whitespace().map(str::parse::<u32>);
+    let (first, last) = (ends.next()?.ok()?, ends.next()?.ok()?);
+    Some(last.checked_sub(first)? + 1)
+}
+
 /// What an error while connecting means.
 pub fn connect_outcome(error: &io::Error) -> Outcome {
     match error.raw_os_error() {

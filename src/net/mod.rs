@@ -1,9 +1,9 @@
 //! The edge to the machine: the only clock, the only client sockets, the only `unsafe`.
 
 pub mod clock;
+pub mod connect;
 pub mod environment;
 pub mod interfaces;
-pub mod connect;
 pub mod resolve;
 pub mod stream;
 pub mod sys;

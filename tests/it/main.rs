@@ -12,6 +12,7 @@
 
 mod app;
 mod fold;
+mod http_faults;
 mod report;
 mod store;
 mod support;

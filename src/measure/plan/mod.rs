@@ -314,6 +314,8 @@ pub struct RatePlan {
     pub seed: u64,
     /// Requests under way at most; above it they are counted as unsent.
     pub max_in_flight: u32,
+    /// Calls take kept connections from a pool instead of a new one each; a new one only when none is idle.
+    pub reuse: bool,
     /// Local address to send from.
     pub bind: Option<std::net::IpAddr>,
     /// TLS settings.

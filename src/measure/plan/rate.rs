@@ -90,6 +90,7 @@ pub(super) fn from_json(
             set_by: None,
         },
     );
+    let reuse = fields.flag("reuse", "reuse");
     let bind = take_bind(&mut fields, &urls);
     let tls = take_tls(&mut fields);
     let http = take_http(&mut fields);
@@ -108,6 +109,7 @@ pub(super) fn from_json(
         schedule,
         seed,
         max_in_flight: narrow(max_in_flight, 10_000),
+        reuse,
         bind,
         tls,
         http,
@@ -464,6 +466,9 @@ pub(super) fn fill_json(plan: &RatePlan, object: &mut Map<String, Value>) {
     object.insert("schedule".to_owned(), schedule.into());
     object.insert("seed".to_owned(), plan.seed.into());
     object.insert("max_in_flight".to_owned(), plan.max_in_flight.into());
+    if plan.reuse {
+        object.insert("reuse".to_owned(), true.into());
+    }
     if let Some(address) = plan.bind {
         object.insert("bind".to_owned(), address.to_string().into());
     }

@@ -5,4 +5,6 @@
     reason = "each helper has its users as features get their tests"
 )]
 
+pub mod load;
+pub mod misbehave;
 pub mod process;
