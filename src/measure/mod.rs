@@ -1,6 +1,7 @@
 //! What is measured, when, and what it means: pure values, no I/O, no clock, no async.
 
 pub mod command_line;
+pub mod flow;
 pub mod objective;
 pub mod outcome;
 pub mod plan;

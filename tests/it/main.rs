@@ -13,6 +13,8 @@
 mod app;
 mod fold;
 mod http_faults;
+mod iperf2_wire;
+mod iperf3_wire;
 mod report;
 mod store;
 mod support;

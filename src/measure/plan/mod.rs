@@ -10,15 +10,23 @@ mod cost;
 mod fetch;
 mod fields;
 mod headers;
+mod host;
+pub mod path;
+pub mod ping;
 mod rate;
 mod target;
 #[cfg(test)]
 pub(crate) mod tests;
+pub mod throughput;
 mod users;
 
 pub use cost::Cost;
 pub use headers::default_headers_replaced;
+pub use host::parse_host;
+pub use path::PathPlan;
+pub use ping::PingPlan;
 pub use target::parse_url;
+pub use throughput::ThroughputPlan;
 
 /// The kinds of plans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -135,7 +135,7 @@ fn check_port(port: &str) -> Result<(), String> {
 }
 
 /// A host is a dotted IPv4 address of four decimal numbers or a name of letters, digits and hyphens.
-fn check_host(host: &str) -> Result<Host<&str>, String> {
+pub(super) fn check_host(host: &str) -> Result<Host<&str>, String> {
     if host.is_empty() {
         return Err("The URL names no host.".to_owned());
     }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 mod answerers;
 mod curves;
 mod fetch;
+pub mod flow;
 pub mod http;
 pub mod names;
 mod rate;
