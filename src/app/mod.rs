@@ -16,6 +16,7 @@ use tokio::sync::{oneshot, watch};
 
 use self::data::{DataFolder, plain};
 use crate::config::{self, Config};
+use crate::guard::{self, GuardConfig};
 use crate::net::sys;
 use crate::serve::{self, Listener, Phase, ServeLimits};
 use crate::workload::{self, Workload, WorkloadConfig};
@@ -74,9 +75,11 @@ pub fn serve(config: &Config) -> Result<(), Failure> {
         .enable_all()
         .build()
         .map_err(|error| Failure::other(format!("no thread could be started ({error}).")))?;
+    let bound: Vec<SocketAddr> = listeners.dashboard.iter().map(Listener::address).collect();
+    let guard = GuardConfig::new(&bound, &config.allow_hosts, config.public_url.as_ref());
     let dashboard = serve::serve(
         listeners.dashboard,
-        dashboard_router(),
+        guard::secure(dashboard_router(), guard),
         ServeLimits::dashboard(),
         None,
         phase.clone(),

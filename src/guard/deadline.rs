@@ -81,17 +81,18 @@ struct Noted {
 
 impl http_body::Body for Noted {
     type Data = Bytes;
-    type Error = axum::Error;
+    type Error = axum::BoxError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::BoxError>>> {
         let frame = Pin::new(&mut self.body).poll_frame(context);
         if matches!(frame, Poll::Ready(None)) || self.body.is_end_stream() {
             self.whole.store(true, Relaxed);
         }
-        frame
+        // Wrapped once only, so that extractors still see when it was the limit that ended the body.
+        frame.map_err(axum::Error::into_inner)
     }
 
     fn is_end_stream(&self) -> bool {

@@ -12,10 +12,12 @@
 
 mod app;
 mod fold;
+mod guard;
 mod http_faults;
 mod iperf2_wire;
 mod iperf3_wire;
 mod report;
+mod serve;
 mod store;
 mod support;
 mod tidy;

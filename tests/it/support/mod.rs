@@ -8,3 +8,5 @@
 pub mod load;
 pub mod misbehave;
 pub mod process;
+pub mod raw;
+pub mod server;
