@@ -85,9 +85,9 @@ impl Axis {
             .into_iter()
             .find(|step| to / step <= most as f64)
             .unwrap_or(to / most as f64);
-        let unit: (f64, &str) = if step >= 3600.0 {
+        let unit: (f64, &str) = if to > 14_400.0 && step >= 3600.0 {
             (3600.0, "h")
-        } else if step >= 60.0 {
+        } else if to > 600.0 && step >= 60.0 {
             (60.0, "min")
         } else if step < 0.1 {
             (0.001, "ms")

@@ -9,7 +9,7 @@ use crate::chart::labels::{EndLabel, write_end_labels};
 use crate::chart::panel::{Frame, Panel};
 use crate::chart::text::{self, count, percent, rate, seconds};
 use crate::chart::theme::{Manner, Pen, Role};
-use crate::chart::{Figure, Form, Parts, Table, finish};
+use crate::chart::{Figure, Form, Parts, Table, finish, steps};
 use crate::measure::run::State;
 
 pub(crate) const NAME: &str = "backends";
@@ -32,6 +32,8 @@ struct Stack {
     totals: Vec<u64>,
     columns: Vec<Column>,
     width: f64,
+    /// How many backends the last name stands for; 0 where each has its own.
+    others: usize,
 }
 
 struct Column {
@@ -123,7 +125,7 @@ fn stack(facts: &Facts<'_>) -> Stack {
     }
 
     let end = facts.span(|bin| bin.requests > 0);
-    let join = joined(facts.series.bin_width_s, end);
+    let join = steps::joined(facts.series.bin_width_s, end, 24.0).max(bins.len().div_ceil(60));
     let width = facts.series.bin_width_s * join as f64;
     let columns = (0..bins.len())
         .step_by(join.max(1))
@@ -153,27 +155,8 @@ fn stack(facts: &Facts<'_>) -> Stack {
         totals: sums,
         columns,
         width,
+        others: others.len(),
     }
-}
-
-/// How many steps make one column: at most 24 columns, of a length that clocks like where there is one.
-fn joined(width: f64, end: f64) -> usize {
-    const NICE: [f64; 16] = [
-        0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0,
-        3600.0,
-    ];
-    if !(width > 0.0 && width.is_finite() && end.is_finite()) {
-        return 1;
-    }
-    let least = (end / 24.0 / width).ceil().max(1.0);
-    let join = NICE
-        .into_iter()
-        .map(|nice| nice / width)
-        .find(|join| *join >= least - 1e-9 && (join - join.round()).abs() < 1e-6)
-        .unwrap_or(least);
-    usize::try_from(text::whole(join))
-        .unwrap_or(1)
-        .clamp(1, 250)
 }
 
 fn draw(facts: &Facts<'_>, form: Form, stack: &Stack) -> Canvas {
@@ -219,7 +202,7 @@ fn draw(facts: &Facts<'_>, form: Form, stack: &Stack) -> Canvas {
     if let Some((from, to, words)) = facts.not_measured(0.0) {
         panel.not_measured(from, to, &words);
     }
-    panel.grid_y(&panel.y.number_ticks(4));
+    panel.grid_y(&panel.y.number_ticks(5));
     if let [(_, rate_per_s)] = offered.as_slice() {
         let y = panel.at_y(*rate_per_s);
         canvas.line(
@@ -354,6 +337,15 @@ fn title(facts: &Facts<'_>, stack: &Stack) -> String {
             [one] => format!("{name} stops answering; {} goes on", text::shorten(one, 24)),
             _ => format!("{name} stops answering at {}", seconds(from)),
         };
+    }
+    if stack.others > 0 {
+        let own = stack.totals.len() - 1;
+        let most = stack.totals.iter().take(own).max().copied().unwrap_or(0);
+        return format!(
+            "{} backends answer, none more than {} of the requests",
+            own + stack.others,
+            percent(most as f64 / total as f64)
+        );
     }
     let most = stack
         .totals

@@ -192,18 +192,30 @@ impl Canvas {
         if d.ends_with('l') {
             d.push_str("0,0"); // One place only: a line cap still shows it.
         }
-        if !d.is_empty() {
-            let joins = if pen.width > 0 {
-                " stroke-linejoin=\"round\" stroke-linecap=\"round\""
-            } else {
-                ""
-            };
-            let _ = write!(
-                self.body.borrow_mut(),
-                "<path d=\"{d}{close}\"{}{joins}/>",
-                paint(pen)
-            );
+        if d.is_empty() {
+            return;
         }
+        let joins = if pen.width > 0 {
+            " stroke-linejoin=\"round\" stroke-linecap=\"round\""
+        } else {
+            ""
+        };
+        let end = format!("\"{}{joins}/>", paint(pen));
+        let mut body = self.body.borrow_mut();
+        // Pieces of one line that follow each other are one path: a line in a hundred pieces stays small.
+        let is_piece = body.ends_with(&end)
+            && body
+                .rfind('<')
+                .is_some_and(|start| body[start..].starts_with("<path"));
+        if is_piece {
+            let kept = body.len() - end.len();
+            body.truncate(kept);
+        } else {
+            body.push_str("<path d=\"");
+        }
+        body.push_str(&d);
+        body.push_str(close);
+        body.push_str(&end);
     }
 }
 

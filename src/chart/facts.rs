@@ -92,9 +92,9 @@ impl<'a> Facts<'a> {
     /// Name of the x axis of charts over the planned send time.
     pub(crate) const fn send_axis(&self) -> &'static str {
         if self.is_open_loop() {
-            "planned send time, seconds since start"
+            "planned send time since start"
         } else {
-            "send time, seconds since start"
+            "send time since start"
         }
     }
 

@@ -71,7 +71,7 @@ fn draw(form: Form, phases: &Phases, total: f64) -> Canvas {
     let legend = flow(phases.iter().map(|phase| (phase.0, phase.1)), width, size);
     let top = 22.0 + legend.last().map_or(0.0, |entry| entry.1) * 18.0 + 26.0;
     let frame = Frame {
-        left: 1.0,
+        left: 16.0,
         top,
         right: width - 40.0,
         bottom: top + 52.0,

@@ -38,8 +38,8 @@ pub(crate) fn figure(facts: &Facts<'_>) -> Figure {
         name: NAME,
         title: title(facts),
         subtitle: format!(
-            "Requests by latency, in {} buckets. n = {}{timeouts}",
-            buckets.len(),
+            "Requests by latency, in {}. n = {}{timeouts}",
+            text::counted(buckets.len() as u64, "bucket"),
             count(total)
         ),
         desc: "Number of requests in each bucket of latency.".to_owned(),
@@ -108,7 +108,7 @@ fn draw(facts: &Facts<'_>, form: Form, buckets: &[HistogramBucket]) -> Canvas {
     };
     panel.axis_x(&x.latency_ticks(steps), name);
     panel.name_y("requests");
-    marks(facts, &panel);
+    marks(facts, &panel, buckets);
     canvas
 }
 
@@ -187,7 +187,7 @@ fn bar(panel: &Panel, bucket: &HistogramBucket, censored: u64) {
 }
 
 /// Median and tail as upright lines with their values, and the number of timeouts.
-fn marks(facts: &Facts<'_>, panel: &Panel) {
+fn marks(facts: &Facts<'_>, panel: &Panel, buckets: &[HistogramBucket]) {
     let Some(latency) = facts.latency() else {
         return;
     };
@@ -202,8 +202,17 @@ fn marks(facts: &Facts<'_>, panel: &Panel) {
         left,
         0.0,
         left + text::width("requests", panel.size) + 4.0,
-        20.0,
+        18.0,
     ));
+    for bucket in buckets.iter().filter(|bucket| bucket.count > 0) {
+        let y = panel.at_y(bucket.count as f64);
+        placer.avoid_box((
+            panel.at_x(bucket.from_ms),
+            y,
+            panel.at_x(bucket.to_ms),
+            bottom,
+        ));
+    }
     let p99 = latency.p99.filter(|_| facts.n >= 100);
     for (name, value) in [("p50", latency.median), ("p99", p99)] {
         let Some(value) = value.filter(|value| value.is_finite() && *value > 0.0) else {
@@ -221,6 +230,7 @@ fn marks(facts: &Facts<'_>, panel: &Panel) {
             (x + 2.0, top - 14.0, Anchor::Start),
             (x - 6.0, top + 6.0, Anchor::End),
             (x + 6.0, top + 6.0, Anchor::Start),
+            (x + 6.0, top + 24.0, Anchor::Start),
         ];
         placer.write(&panel.canvas, &anchors, Role::Ink, &[words]);
     }
@@ -231,6 +241,7 @@ fn marks(facts: &Facts<'_>, panel: &Panel) {
             (x - 12.0, top + 6.0, Anchor::End),
             (x - 12.0, top + 24.0, Anchor::End),
             (x - 12.0, f64::midpoint(top, bottom), Anchor::End),
+            (x + 12.0, top + 24.0, Anchor::Start),
         ];
         placer.write(&panel.canvas, &anchors, Role::Bad, &[words]);
     }

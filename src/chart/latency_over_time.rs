@@ -12,6 +12,7 @@ use crate::chart::theme::{Manner, Pen, Role};
 use crate::chart::{Figure, Form, Parts, Table, finish, steps};
 use crate::measure::run::State;
 use crate::measure::series::{BandMs, Bin, Dot};
+use crate::measure::summary::Distribution;
 
 pub(crate) const NAME: &str = "latency-over-time";
 
@@ -83,11 +84,7 @@ fn draw(facts: &Facts<'_>, form: Form) -> Canvas {
     panel.grid_y(&ticks);
     let steps = if form.is_narrow() { 4 } else { 6 };
     panel.axis_x(&panel.x.clock_ticks(steps), facts.send_axis());
-    panel.name_y(if panel.y.is_log() {
-        "latency, log scale"
-    } else {
-        "latency"
-    });
+    panel.name_y(axis_name(&panel));
 
     let mut labels = limits(facts, &panel);
     match dots(facts) {
@@ -217,7 +214,11 @@ fn draw_dots(facts: &Facts<'_>, panel: &Panel, dots: &[Dot]) -> Vec<EndLabel> {
     let shown: Vec<&Dot> = dots.iter().filter(has_latency).collect();
     let median = facts.latency().and_then(|latency| latency.median);
     let mut labels = Vec::new();
-    if let Some(median) = median.filter(|median| facts.n >= 5 && median.is_finite()) {
+    let is_shown = |median: &f64| {
+        let censored = facts.timeouts > 0 && *median >= facts.timeout_ms * 0.999;
+        facts.n >= 5 && median.is_finite() && !censored
+    };
+    if let Some(median) = median.filter(is_shown) {
         let y = panel.at_y(median);
         panel.canvas.line(
             (panel.frame.left, y),
@@ -236,7 +237,7 @@ fn draw_dots(facts: &Facts<'_>, panel: &Panel, dots: &[Dot]) -> Vec<EndLabel> {
     if shown.iter().any(|dot| dot.outcome.is_timeout()) {
         let y = panel.at_y(facts.timeout_ms);
         let words = format!("≥ {}", ms(facts.timeout_ms));
-        labels.push(EndLabel::new(y, Role::Bad, words).more("the timeout"));
+        labels.push(EndLabel::new(y, Role::Bad, words).more(timeout_words(panel)));
     }
     if let ([only], 1) = (shown.as_slice(), facts.n) {
         let (x, y) = (
@@ -250,6 +251,9 @@ fn draw_dots(facts: &Facts<'_>, panel: &Panel, dots: &[Dot]) -> Vec<EndLabel> {
     labels
 }
 
+/// One figure of a band.
+type Of = fn(&BandMs) -> f64;
+
 fn draw_band(facts: &Facts<'_>, panel: &Panel) -> Vec<EndLabel> {
     let stretches = steps::stretches(facts);
     let half = facts.series.bin_width_s / 2.0;
@@ -257,42 +261,93 @@ fn draw_band(facts: &Facts<'_>, panel: &Panel) -> Vec<EndLabel> {
         .iter()
         .flatten()
         .any(|(_, band)| band.max > band.p95 * 1.3);
-    for stretch in &stretches {
-        // A step alone becomes as wide as it is.
-        let wide: Vec<(f64, BandMs)> = match stretch.as_slice() {
+    // A step alone becomes as wide as it is.
+    let wide: Vec<steps::Stretch> = stretches
+        .iter()
+        .map(|stretch| match stretch.as_slice() {
             [(at, band)] => vec![(at - half, *band), (at + half, *band)],
             _ => stretch.clone(),
-        };
-        let line = |of: fn(&BandMs) -> f64| -> Vec<(f64, f64)> {
-            wide.iter().map(|(at, band)| (*at, of(band))).collect()
-        };
-        panel.band(
-            &line(|band| band.p95),
-            &line(|band| band.p5),
-            Pen::fill(Role::S1).opacity(0.17),
+        })
+        .collect();
+    let line = |stretch: &steps::Stretch, of: Of| -> Vec<(f64, f64)> {
+        stretch.iter().map(|(at, band)| (*at, of(band))).collect()
+    };
+    for stretch in &wide {
+        let (upper, lower) = (
+            line(stretch, |band| band.p95),
+            line(stretch, |band| band.p5),
         );
-        if with_tail {
-            panel.line(&line(|band| band.max), Pen::line(Role::S1, 8).opacity(0.55));
+        panel.band(&upper, &lower, Pen::fill(Role::S1).opacity(0.17));
+    }
+    let max = Pen::line(Role::S1, 8).opacity(if with_tail { 0.55 } else { 0.0 });
+    let lines: [(Of, Pen); 3] = [
+        (|band| band.max, max),
+        (|band| band.p95, Pen::line(Role::S1, 15)),
+        (|band| band.p50, Pen::line(Role::S1, 26)),
+    ];
+    for (of, pen) in lines.into_iter().filter(|(_, pen)| pen.opacity > 0.0) {
+        for stretch in &wide {
+            panel.line(&line(stretch, of), pen);
         }
-        panel.line(&line(|band| band.p95), Pen::line(Role::S1, 15));
-        panel.line(&line(|band| band.p50), Pen::line(Role::S1, 26));
     }
     let Some((_, last)) = stretches.last().and_then(|stretch| stretch.last()) else {
         return Vec::new();
     };
-    let end = |name: &str, value: f64| {
-        let label = EndLabel::new(panel.at_y(value), Role::S1, format!("{name} {}", ms(value)));
-        if facts.timeouts > 0 && value >= facts.timeout_ms * 0.999 {
-            label.more("the timeout")
-        } else {
-            label
-        }
-    };
-    let mut labels = vec![end("p95", last.p95), end("p50", last.p50)];
+    let figures = facts.latency();
+    let whole = |of: fn(&Distribution) -> Option<f64>| figures.and_then(of);
+    let mut labels = vec![
+        end_label(facts, panel, "p95", last.p95, whole(|figures| figures.p95)),
+        end_label(
+            facts,
+            panel,
+            "p50",
+            last.p50,
+            whole(|figures| figures.median),
+        ),
+    ];
     if with_tail && panel.at_y(last.p95) - panel.at_y(last.max) > 12.0 {
-        labels.push(end("max", last.max));
+        labels.push(end_label(facts, panel, "max", last.max, None));
     }
     labels
+}
+
+/// The name of a line with the whole run's figure where the line ends near it, else with its last value, said so.
+fn end_label(
+    facts: &Facts<'_>,
+    panel: &Panel,
+    name: &str,
+    last: f64,
+    whole: Option<f64>,
+) -> EndLabel {
+    let y = panel.at_y(last);
+    let whole = whole.filter(|whole| (0.8..=1.25).contains(&(whole / last)));
+    let value = whole.unwrap_or(last);
+    let label = EndLabel::new(y, Role::S1, format!("{name} {}", ms(value)));
+    if facts.timeouts > 0 && value >= facts.timeout_ms * 0.999 {
+        label.more(timeout_words(panel))
+    } else if whole.is_none() && panel.frame.right > 400.0 {
+        label.more("at the end")
+    } else {
+        label
+    }
+}
+
+/// The name of the latency axis.
+const fn axis_name(panel: &Panel) -> &'static str {
+    if panel.y.is_log() {
+        "latency, log scale"
+    } else {
+        "latency"
+    }
+}
+
+/// What a value at the timeout is called, where there is little room and where there is more.
+fn timeout_words(panel: &Panel) -> &'static str {
+    if panel.frame.right < 400.0 {
+        "timeout"
+    } else {
+        "= the timeout"
+    }
 }
 
 /// Failures on the upper edge, as many as fit, with their number in words.
@@ -333,7 +388,7 @@ fn crosses(facts: &Facts<'_>, panel: &Panel, form: Form) {
     }
     let size = form.text_size();
     let wide = text::width(&words, size) * 1.06;
-    let free = panel.frame.left + text::width("latency, log scale", size) + 16.0;
+    let free = panel.frame.left + text::width(axis_name(panel), size) + 16.0;
     let most = f64::from(form.width()) - wide;
     let x = (first - 3.0).max(free).min(most).max(0.0);
     panel
@@ -360,6 +415,16 @@ fn title(facts: &Facts<'_>) -> String {
     if facts.state == State::Running {
         return "Latency so far".to_owned();
     }
+    if let Some(words) = stopped(facts) {
+        return words;
+    }
+    if let Some((from, to)) = steps::outage(facts) {
+        return format!(
+            "Nobody is answered from {} to {}",
+            seconds(from),
+            seconds(to)
+        );
+    }
     if let Some((from, share)) = steps::onset(facts) {
         return turning_point(facts, from, share);
     }
@@ -377,6 +442,20 @@ fn title(facts: &Facts<'_>) -> String {
         .or_else(|| growth(&medians))
         .or_else(|| steadiness(facts, &medians, overall))
         .unwrap_or_else(|| NEUTRAL.to_owned())
+}
+
+/// A run that ended before its plan did says so first, and where it has a hole.
+fn stopped(facts: &Facts<'_>) -> Option<String> {
+    let (at, planned, _) = facts.not_measured(0.0)?;
+    let after = format!("Stopped after {} of {}", seconds(at), seconds(planned));
+    Some(match steps::outage(facts) {
+        Some((from, to)) => format!(
+            "{after}; no reply from {} to {}",
+            seconds(from),
+            seconds(to)
+        ),
+        None => after,
+    })
 }
 
 /// What happens from the moment on at which failures begin and never cease.
@@ -450,7 +529,7 @@ fn steadiness(facts: &Facts<'_>, medians: &[f64], overall: f64) -> Option<String
         (_, Some(max)) => format!("the slowest takes {}", ms(max)),
         _ => return None,
     };
-    (steady && facts.failed == 0).then(|| format!("The median stays at {}; {tail}", ms(p50)))
+    (steady && facts.no_reply == 0).then(|| format!("The median stays at {}; {tail}", ms(p50)))
 }
 
 fn middle(values: &[f64]) -> Option<f64> {

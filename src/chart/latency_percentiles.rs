@@ -5,7 +5,7 @@ use crate::chart::canvas::{Anchor, Canvas};
 use crate::chart::facts::Facts;
 use crate::chart::labels::Placer;
 use crate::chart::panel::{Frame, Panel};
-use crate::chart::text::{self, NARROW, count, ms};
+use crate::chart::text::{self, NARROW, count, ms, percent};
 use crate::chart::theme::{Manner, Pen, Role};
 use crate::chart::{Figure, Form, Parts, Table, finish};
 use crate::measure::series::PercentilePoint;
@@ -133,7 +133,10 @@ fn draw(facts: &Facts<'_>, form: Form, differ: bool) -> Canvas {
         (frame.left, 20.0, f64::from(form.width()), frame.bottom),
         form.text_size(),
     );
-    limits_as_lines(facts, &panel, &mut placer);
+    let limits = limits_as_lines(facts, &panel);
+    for (_, y) in &limits {
+        placer.avoid_line(&[(frame.left, *y), (right, *y)]);
+    }
     for (points, pen) in [
         (&replies, Pen::line(Role::S2, 20).manner(Manner::Dashed)),
         (&all, Pen::line(Role::S1, 26)),
@@ -144,13 +147,8 @@ fn draw(facts: &Facts<'_>, form: Form, differ: bool) -> Canvas {
         }
         placer.avoid_line(&in_px(&panel, points));
     }
-    name_curve(
-        &panel,
-        &mut placer,
-        &all,
-        Role::S1,
-        &words_for_all(facts, &all),
-    );
+    name_limits(&panel, &mut placer, &limits);
+    name_curve(&panel, &mut placer, &all, Role::S1, &words_for_all(facts));
     if !replies.is_empty() {
         let words = [
             format!("only the {}", count(facts.replies)),
@@ -162,7 +160,7 @@ fn draw(facts: &Facts<'_>, form: Form, differ: bool) -> Canvas {
 }
 
 /// What the curve over all requests is called, in one line or two.
-fn words_for_all(facts: &Facts<'_>, all: &[(f64, f64)]) -> Vec<String> {
+fn words_for_all(facts: &Facts<'_>) -> Vec<String> {
     let first = format!("all {}", text::counted(facts.n, "request"));
     let without = facts.no_reply.saturating_sub(facts.timeouts);
     if facts.timeouts > 0 {
@@ -173,35 +171,44 @@ fn words_for_all(facts: &Facts<'_>, all: &[(f64, f64)]) -> Vec<String> {
     } else if without > 0 {
         vec![first, format!("{} never got one", count(without))]
     } else {
-        match all.last() {
-            Some((_, most)) => vec![first, format!("the slowest {}", ms(*most))],
+        match facts.latency().and_then(|latency| latency.max) {
+            Some(most) => vec![first, format!("the slowest {}", ms(most))],
             None => vec![first],
         }
     }
 }
 
-fn limits_as_lines(facts: &Facts<'_>, panel: &Panel, placer: &mut Placer) {
-    for (words, limit) in &facts.limits {
-        if !(0.001..0.999).contains(&panel.y.place(*limit)) {
-            continue;
-        }
-        let y = panel.at_y(*limit);
-        let Frame { left, right, .. } = panel.frame;
-        panel.canvas.line(
-            (left, y),
-            (right, y),
-            Pen::line(Role::S2, 14).manner(Manner::Dashed),
-        );
-        placer.avoid_line(&[(left, y), (right, y)]);
-        let anchors = [
-            (left + 6.0, y - 6.0, Anchor::Start),
-            (left + 6.0, y + 16.0, Anchor::Start),
-        ];
+/// Draws the stated limits and returns those on the axis, to be named once all lines are known.
+fn limits_as_lines<'a>(facts: &'a Facts<'_>, panel: &Panel) -> Vec<(&'a String, f64)> {
+    let Frame { left, right, .. } = panel.frame;
+    let shown: Vec<(&String, f64)> = facts
+        .limits
+        .iter()
+        .filter(|(_, limit)| (0.001..0.999).contains(&panel.y.place(*limit)))
+        .map(|(words, limit)| (words, panel.at_y(*limit)))
+        .collect();
+    for (_, y) in &shown {
+        let pen = Pen::line(Role::S2, 14).manner(Manner::Dashed);
+        panel.canvas.line((left, *y), (right, *y), pen);
+    }
+    shown
+}
+
+fn name_limits(panel: &Panel, placer: &mut Placer, limits: &[(&String, f64)]) {
+    let Frame { left, right, .. } = panel.frame;
+    for (words, y) in limits {
+        let above = [(left + 6.0, Anchor::Start), (right - 6.0, Anchor::End)];
+        let within = [0.3, 0.5, 0.7].map(|share| (left + (right - left) * share, Anchor::Middle));
+        let anchors: Vec<(f64, f64, Anchor)> = above
+            .into_iter()
+            .chain(within)
+            .flat_map(|(x, anchor)| [(x, y - 6.0, anchor), (x, y + 16.0, anchor)])
+            .collect();
         placer.write(
             &panel.canvas,
             &anchors,
             Role::S2,
-            std::slice::from_ref(words),
+            std::slice::from_ref(*words),
         );
     }
 }
@@ -251,6 +258,12 @@ fn comparison(facts: &Facts<'_>) -> Option<(&'static str, f64, f64)> {
 }
 
 fn title(facts: &Facts<'_>, differ: bool) -> String {
+    const NEUTRAL: &str = "Latency by share of requests";
+    let without = facts.no_reply.saturating_sub(facts.timeouts);
+    if differ && without > facts.timeouts {
+        let share = without as f64 / facts.n.max(1) as f64;
+        return format!("{} of the requests never got a reply", percent(share));
+    }
     if differ {
         return match comparison(facts) {
             Some((_, all, replies)) if all / replies >= 9.5 => {
@@ -280,25 +293,27 @@ fn title(facts: &Facts<'_>, differ: bool) -> String {
         };
     }
     let Some(latency) = facts.latency() else {
-        return "Latency by share of requests".to_owned();
+        return NEUTRAL.to_owned();
     };
-    match (latency.p99, latency.p90, latency.max) {
-        (Some(p99), _, Some(max)) if facts.n >= 100 => {
-            format!(
-                "99{NARROW}% took at most {}, the slowest {}",
-                ms(p99),
-                ms(max)
-            )
-        }
-        (_, Some(p90), Some(max)) if facts.n >= 10 => {
-            format!(
-                "90{NARROW}% took at most {}, the slowest {}",
-                ms(p90),
-                ms(max)
-            )
-        }
-        _ => "Latency by share of requests".to_owned(),
+    let (share, bound) = match (latency.p99, latency.p90) {
+        (Some(p99), _) if facts.n >= 100 => ("99", p99),
+        (_, Some(p90)) if facts.n >= 10 => ("90", p90),
+        _ => return NEUTRAL.to_owned(),
+    };
+    let timeouts = facts.timeouts as f64 / facts.n.max(1) as f64;
+    if facts.timeouts > 0 && bound >= facts.timeout_ms * 0.999 {
+        return if facts.timeouts == facts.n {
+            format!("All {} requests ran into the timeout", count(facts.n))
+        } else {
+            format!("{} of the requests ran into the timeout", percent(timeouts))
+        };
     }
+    let tail = match latency.max {
+        _ if facts.timeouts > 0 => text::counted(facts.timeouts, "timeout"),
+        Some(max) => format!("the slowest {}", ms(max)),
+        None => return NEUTRAL.to_owned(),
+    };
+    format!("{share}{NARROW}% took at most {}, {tail}", ms(bound))
 }
 
 fn subtitle(facts: &Facts<'_>, differ: bool) -> String {

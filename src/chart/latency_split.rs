@@ -129,6 +129,7 @@ fn bars(facts: &Facts<'_>) -> Vec<Bar> {
                 *sum += mean * bar.replies as f64 / replies.max(1) as f64;
             }
         }
+        bars.sort_by(|a, b| a.name.cmp(&b.name));
         bars.push(Bar {
             name: format!("{} others", others.len()),
             replies,
@@ -187,7 +188,7 @@ fn draw(facts: &Facts<'_>, form: Form, bars: &[Bar]) -> Canvas {
         Axis::from_zero(scale * 1.02),
         Axis::Linear(0.0, 1.0),
     );
-    let ticks = panel.x.latency_ticks(5);
+    let ticks = panel.x.latency_ticks(6);
     panel.grid_x(&ticks);
     panel.axis_x(&ticks, "mean latency of the replies");
     write_legend(&canvas, &legend);

@@ -7,7 +7,7 @@ use crate::chart::labels::{EndLabel, write_end_labels};
 use crate::chart::panel::{Frame, Panel};
 use crate::chart::text::{self, count, percent, rate, seconds};
 use crate::chart::theme::{Manner, Pen, Role};
-use crate::chart::{Figure, Form, Parts, Table, finish};
+use crate::chart::{Figure, Form, Parts, Table, finish, steps as chart_steps};
 use crate::measure::run::State;
 use crate::measure::series::Bin;
 
@@ -38,14 +38,25 @@ pub(crate) fn figure(facts: &Facts<'_>) -> Figure {
         desc: "Replies and failed requests per second over the time at which they ended."
             .to_owned(),
         table: table(facts),
-        empty: (facts.n == 0).then(|| facts.nothing()).flatten(),
+        empty: too_few(facts),
         pair: false,
     };
     finish(parts, |form| draw(facts, form, &steps))
 }
 
-/// The steps as rates; pairs of steps are joined until there are at most 125, and the last one counts only as long
-/// as the data reaches.
+/// Why no rate is drawn.
+fn too_few(facts: &Facts<'_>) -> Option<String> {
+    match facts.n {
+        0 => facts.nothing(),
+        1..5 => Some(format!(
+            "{}: too few for a rate.",
+            text::counted(facts.n, "request")
+        )),
+        _ => None,
+    }
+}
+
+/// The steps as rates, joined until there are at most 50; the last one counts only as long as the data reaches.
 fn steps(facts: &Facts<'_>) -> Vec<Step> {
     let width = facts.series.bin_width_s;
     let bins: Vec<&Bin> = facts
@@ -57,8 +68,9 @@ fn steps(facts: &Facts<'_>) -> Vec<Step> {
     if !width.is_finite() || width <= 0.0 {
         return Vec::new();
     }
-    let join = bins.len().div_ceil(125).max(1);
     let end = facts.series.covers_s;
+    let join =
+        chart_steps::joined(width, bins.len() as f64 * width, 50.0).max(bins.len().div_ceil(60));
     bins.chunks(join)
         .map(|part| {
             let from = part[0].start_s;
@@ -125,10 +137,7 @@ fn draw(facts: &Facts<'_>, form: Form, steps: &[Step]) -> Canvas {
     let sending_end = facts.span(|bin| bin.requests > 0);
     dotted(&panel, &offered, sending_end);
     let ticks = if form.is_narrow() { 4 } else { 6 };
-    panel.axis_x(
-        &panel.x.clock_ticks(ticks),
-        "time of the end, seconds since start",
-    );
+    panel.axis_x(&panel.x.clock_ticks(ticks), "time of the end since start");
     let dotted_words = if offered.is_empty() {
         ""
     } else {
@@ -199,18 +208,22 @@ fn labels(
     else {
         return Vec::new();
     };
+    let answered = facts.n - facts.failed;
+    // A reply with an error status is a reply too, so where there are some the word would mislead.
+    let word = if facts.failed > facts.no_reply {
+        "ok"
+    } else {
+        "replies"
+    };
     let mut labels = vec![EndLabel::new(
         panel.at_y(last.replies / 2.0),
         Role::S1,
-        format!("replies {}", count(facts.replies)),
+        format!("{word} {}", count(answered)),
     )];
-    if facts.no_reply > 0 {
+    if facts.failed > 0 {
         let y = panel.at_y(last.replies + last.errors / 2.0);
-        labels.push(EndLabel::new(
-            y,
-            Role::Bad,
-            format!("failed {}", count(facts.no_reply)),
-        ));
+        let words = format!("failed {}", count(facts.failed));
+        labels.push(EndLabel::new(y, Role::Bad, words));
     }
     if let Some((_, rate_per_s)) = offered.last() {
         let y = panel.at_y(*rate_per_s);
@@ -231,10 +244,10 @@ fn title(facts: &Facts<'_>, steps: &[Step]) -> String {
     if facts.n > 0 && facts.replies == 0 {
         return format!("No reply to any of {}", text::counted(facts.n, "request"));
     }
-    if facts.n < 5 || facts.is_partial() {
+    if facts.n < 50 {
         return NEUTRAL.to_owned();
     }
-    if let Some((from, to)) = silence(facts, steps) {
+    if let Some((from, to)) = chart_steps::outage(facts).or_else(|| silence(facts, steps)) {
         return format!("No reply arrives from {} to {}", seconds(from), seconds(to));
     }
     let answered = facts.replies as f64 / facts.n as f64;
@@ -257,6 +270,10 @@ fn title(facts: &Facts<'_>, steps: &[Step]) -> String {
             }
         }
         _ if facts.no_reply > 0 => format!("{} of the requests are answered", percent(answered)),
+        _ if !facts.is_open_loop() && facts.series.covers_s > 0.0 => format!(
+            "{} replies per second on average",
+            rate(facts.replies as f64 / facts.series.covers_s)
+        ),
         _ => NEUTRAL.to_owned(),
     }
 }
@@ -269,13 +286,14 @@ fn steady(facts: &Facts<'_>, steps: &[Step], offered: f64) -> bool {
             end * f64::from(quarter) / 4.0,
             end * f64::from(quarter + 1) / 4.0,
         );
-        let part: Vec<f64> = steps
+        let part = steps
             .iter()
-            .filter(|step| step.from >= from && step.to <= to)
-            .map(|step| step.replies)
-            .collect();
-        part.is_empty()
-            || (part.iter().sum::<f64>() / part.len() as f64 / offered - 1.0).abs() < 0.1
+            .filter(|step| step.from >= from && step.to <= to);
+        let (ended, length) = part.fold((0.0, 0.0), |(ended, length), step| {
+            let long = step.to - step.from;
+            (ended + step.replies * long, length + long)
+        });
+        length <= 0.0 || (ended / length / offered - 1.0).abs() < 0.1
     })
 }
 

@@ -1,6 +1,7 @@
 //! Questions about steps of time: where a line must break, where failures begin, which marks fit.
 
 use crate::chart::facts::{self, Facts};
+use crate::chart::text;
 use crate::measure::series::{BandMs, Bin};
 
 /// One unbroken stretch of steps that have a latency: (middle in s, band).
@@ -62,6 +63,26 @@ pub(crate) fn failing_spans(facts: &Facts<'_>) -> Vec<(f64, f64)> {
     spans
 }
 
+/// The one span in which nearly every request was lost while before and after it they were answered.
+pub(crate) fn outage(facts: &Facts<'_>) -> Option<(f64, f64)> {
+    let spans = failing_spans(facts);
+    let [(from, to)] = spans.as_slice() else {
+        return None;
+    };
+    let inside = |bin: &&Bin| bin.start_s >= *from && bin.start_s < *to;
+    let bins = &facts.series.bins;
+    let requests: u64 = bins.iter().filter(inside).map(|bin| bin.requests).sum();
+    let lost: u64 = bins
+        .iter()
+        .filter(inside)
+        .map(|bin| facts::sum(bin, facts::is_lost))
+        .sum();
+    let answered =
+        |keep: &dyn Fn(&Bin) -> bool| bins.iter().any(|bin| keep(bin) && bin.replies > 0);
+    let around = answered(&|bin| bin.start_s < *from) && answered(&|bin| bin.start_s >= *to);
+    (around && lost >= 5 && lost * 10 >= requests * 9).then_some((*from, *to))
+}
+
 /// Time in s from which on failures never cease, with the share of the requests that failed from there on and
 /// before it; `None` unless there is such a turning point inside the run.
 pub(crate) fn onset(facts: &Facts<'_>) -> Option<(f64, f64)> {
@@ -82,6 +103,26 @@ pub(crate) fn onset(facts: &Facts<'_>) -> Option<(f64, f64)> {
     let lost: u64 = after.iter().map(failed).sum();
     (hit * 10 >= after.len() * 8)
         .then(|| (bins[first].start_s, lost as f64 / requests.max(1) as f64))
+}
+
+/// How many steps make one column: at most so many columns, of a length that clocks like where there is one.
+pub(crate) fn joined(width: f64, end: f64, most: f64) -> usize {
+    const NICE: [f64; 16] = [
+        0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0,
+        3600.0,
+    ];
+    if !(width > 0.0 && width.is_finite() && end.is_finite()) {
+        return 1;
+    }
+    let least = (end / most / width).ceil().max(1.0);
+    let join = NICE
+        .into_iter()
+        .map(|nice| nice / width)
+        .find(|join| *join >= least - 1e-9 && (join - join.round()).abs() < 1e-6)
+        .unwrap_or(least);
+    usize::try_from(text::whole(join))
+        .unwrap_or(1)
+        .clamp(1, 250)
 }
 
 /// Keeps marks at least this far apart.

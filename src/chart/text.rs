@@ -154,7 +154,7 @@ pub(crate) fn seconds(value: f64) -> String {
 
 /// A rate per second.
 pub(crate) fn rate(value: f64) -> String {
-    if value.is_finite() && (0.5..99.95).contains(&value) {
+    if value.is_finite() && (1.0..99.95).contains(&value) {
         format!("{value:.1}")
     } else {
         figure(value)

@@ -11,6 +11,8 @@
 )]
 
 mod app;
+mod chart;
+mod chart_runs;
 mod fold;
 mod guard;
 mod http_faults;

@@ -11,7 +11,7 @@ use crate::measure::summary::names::{BySlot, Names, Slot};
 const MAX_BINS: usize = 250;
 
 /// Fewer requests than this in a step make no band of percentiles worth drawing.
-const WANTED_IN_A_BIN: u64 = 8;
+const WANTED_IN_A_BIN: u64 = 15;
 
 /// Steps are not made wider for that reason once there are only this many.
 const FEWEST_BINS: usize = 30;
@@ -333,7 +333,7 @@ mod tests {
         assert!((width - 0.1).abs() < 1e-9);
         assert_eq!(few.iter().map(|bin| bin.requests).sum::<u64>(), 14);
         let mut dense = Timeline::default();
-        (0..2000).for_each(|i| dense.push(&mark(i, 1)));
+        (0..4000).for_each(|i| dense.push(&mark(i / 2, 1)));
         assert!((bins(&dense).1 - 0.01).abs() < 1e-9);
     }
 
