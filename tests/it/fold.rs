@@ -590,7 +590,8 @@ fn an_interrupted_run_is_rebuilt_from_its_seconds() {
         .iter()
         .map(|second| second.interval.clone())
         .collect();
-    let end = fold.so_far(Some(300));
+    let end = fold.cut_off(Some(310));
+    assert_eq!((end.unsent, end.stopped), (10, true));
     let whole = rate_of(fold.summary(&end));
 
     let again = HttpFold::from_stored(&plan, &rows, &intervals, &histograms);

@@ -23,3 +23,4 @@ mod serve;
 mod store;
 mod support;
 mod tidy;
+mod verdict;

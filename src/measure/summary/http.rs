@@ -9,12 +9,12 @@ use crate::measure::sample::{Batch, ConnectionSample, Ended, RequestSample};
 use crate::measure::series::{Dot, HttpSeries};
 use crate::measure::stats::spread::Spread;
 use crate::measure::summary::answerers::{Answerers, nanos_of_ms, transfer};
+use crate::measure::summary::counts::{Counts, SoFar, count_at, count_status, merge_status};
 use crate::measure::summary::seconds::Seconds;
 use crate::measure::summary::texts::Texts;
 use crate::measure::summary::timeline::{Mark, Timeline};
 use crate::measure::summary::{
-    Cpu, HttpInterval, HttperfErrors, ServerTimingFigures, StatusClasses, Summary, curves, fetch,
-    rate, users,
+    Cpu, HttperfErrors, ServerTimingFigures, StatusClasses, Summary, curves, fetch, rate, users,
 };
 
 pub use crate::measure::summary::seconds::ClosedSecond;
@@ -55,37 +55,7 @@ pub struct HttpFold {
     pub(super) dots: Vec<(u64, Dot)>,
     /// The first request, whole, for a run of one.
     pub(super) first: Option<Box<RequestSample>>,
-    so_far: SoFar,
-}
-
-/// Sums over all requests and connections.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Counts {
-    pub(super) ended: u64,
-    pub(super) written: u64,
-    pub(super) replies: u64,
-    pub(super) retried: u64,
-    pub(super) bytes_sent: u64,
-    pub(super) bytes_received: u64,
-    pub(super) content_received: u64,
-    pub(super) reply_header: u64,
-    pub(super) reply_content: u64,
-    pub(super) reply_footer: u64,
-    pub(super) connections: u64,
-    pub(super) connections_with_reply: u64,
-    pub(super) replies_on_connections: u64,
-}
-
-/// What stands in for the end of a run that still runs.
-#[derive(Clone, Debug, Default)]
-struct SoFar {
-    until: Duration,
-    sent: u64,
-    unsent: u64,
-    open_connections: u32,
-    concurrent_max: u32,
-    in_flight: u32,
-    in_flight_seconds: f64,
+    pub(super) so_far: SoFar,
 }
 
 impl HttpFold {
@@ -263,6 +233,15 @@ impl HttpFold {
         }
     }
 
+    /// The end of a run that was cut off: whatever has no outcome by then counts as unsent.
+    pub fn cut_off(&self, planned: Option<u64>) -> Ended {
+        Ended {
+            unsent: planned.map_or(0, |planned| planned.saturating_sub(self.counts.ended)),
+            stopped: true,
+            ..self.so_far(planned)
+        }
+    }
+
     /// Requests begun until now.
     pub fn begun(&self) -> u64 {
         self.so_far.sent
@@ -271,18 +250,6 @@ impl HttpFold {
     /// Requests under way at the end of the last batch.
     pub fn in_flight(&self) -> u32 {
         self.so_far.in_flight
-    }
-
-    /// Takes over from stored seconds how far the run had come.
-    pub(super) fn restore_progress(&mut self, intervals: &[HttpInterval]) {
-        let length = |interval: &HttpInterval| interval.end_s - interval.start_s;
-        let until = intervals.iter().map(|i| i.end_s).fold(0.0, f64::max);
-        self.so_far.until = Duration::try_from_secs_f64(until).unwrap_or_default();
-        self.so_far.sent = intervals.iter().map(|i| i.requests).sum();
-        self.so_far.in_flight_seconds = intervals
-            .iter()
-            .map(|interval| interval.in_flight as f64 * length(interval))
-            .sum();
     }
 
     pub(super) fn request(&mut self, sample: &RequestSample) {
@@ -474,64 +441,6 @@ impl HttpFold {
     }
 }
 
-impl Counts {
-    fn request(&mut self, sample: &RequestSample) {
-        let (header, footer) = (sample.header_bytes, sample.footer_bytes);
-        self.ended += 1;
-        self.written += u64::from(sample.wrote.is_some());
-        self.retried += u64::from(sample.retried_stale);
-        self.bytes_sent += u64::from(sample.sent_bytes);
-        self.bytes_received += u64::from(header) + sample.content_bytes + u64::from(footer);
-        self.content_received += sample.content_bytes;
-        if sample.outcome.is_reply() {
-            self.replies += 1;
-            self.reply_header += u64::from(header);
-            self.reply_content += sample.content_bytes;
-            self.reply_footer += u64::from(footer);
-        }
-    }
-
-    fn merge(&mut self, other: &Self) {
-        self.ended += other.ended;
-        self.written += other.written;
-        self.replies += other.replies;
-        self.retried += other.retried;
-        self.bytes_sent += other.bytes_sent;
-        self.bytes_received += other.bytes_received;
-        self.content_received += other.content_received;
-        self.reply_header += other.reply_header;
-        self.reply_content += other.reply_content;
-        self.reply_footer += other.reply_footer;
-        self.connections += other.connections;
-        self.connections_with_reply += other.connections_with_reply;
-        self.replies_on_connections += other.replies_on_connections;
-    }
-}
-
-impl SoFar {
-    fn take(&mut self, batch: &Batch) {
-        let gap = batch.until.saturating_sub(self.until).as_secs_f64();
-        let mean = f64::midpoint(f64::from(self.in_flight), f64::from(batch.in_flight));
-        self.in_flight_seconds += gap * mean;
-        self.until = self.until.max(batch.until);
-        self.sent += batch.sent;
-        self.unsent += batch.unsent;
-        self.in_flight = batch.in_flight;
-        self.open_connections = batch.open_connections;
-        self.concurrent_max = self.concurrent_max.max(batch.open_connections);
-    }
-
-    fn merge(&mut self, other: &Self) {
-        self.until = self.until.max(other.until);
-        self.sent += other.sent;
-        self.unsent += other.unsent;
-        self.in_flight += other.in_flight;
-        self.open_connections += other.open_connections;
-        self.concurrent_max += other.concurrent_max;
-        self.in_flight_seconds += other.in_flight_seconds;
-    }
-}
-
 /// CPU time over the run's duration.
 pub(super) fn cpu(ended: &Ended) -> Cpu {
     let (user_s, system_s) = (ended.cpu_user.as_secs_f64(), ended.cpu_system.as_secs_f64());
@@ -554,32 +463,4 @@ pub(super) fn mean(sum: u64, count: u64) -> Option<f64> {
 
 fn server_spreads() -> Box<[Spread; 3]> {
     Box::new([Spread::fine(), Spread::fine(), Spread::fine()])
-}
-
-pub(super) fn count_status(classes: &mut StatusClasses, status: Option<u16>) {
-    match status {
-        Some(100..=199) => classes.c1xx += 1,
-        Some(200..=299) => classes.c2xx += 1,
-        Some(300..=399) => classes.c3xx += 1,
-        Some(400..=499) => classes.c4xx += 1,
-        Some(500..=599) => classes.c5xx += 1,
-        _ => {}
-    }
-}
-
-fn merge_status(mine: &mut StatusClasses, theirs: &StatusClasses) {
-    mine.c1xx += theirs.c1xx;
-    mine.c2xx += theirs.c2xx;
-    mine.c3xx += theirs.c3xx;
-    mine.c4xx += theirs.c4xx;
-    mine.c5xx += theirs.c5xx;
-}
-
-pub(super) fn count_at(counts: &mut Vec<u64>, index: u64) {
-    // A run lasts a day at most; what claims to end later counts as the last of its windows.
-    let index = usize::try_from(index).unwrap_or(usize::MAX).min(1 << 17);
-    if index >= counts.len() {
-        counts.resize(index + 1, 0);
-    }
-    counts[index] += 1;
 }

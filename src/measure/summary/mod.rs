@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 mod answerers;
+mod counts;
 mod curves;
 mod fetch;
 pub mod flow;

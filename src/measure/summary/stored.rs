@@ -11,7 +11,8 @@ use crate::measure::plan::Plan;
 use crate::measure::rows;
 use crate::measure::stats::spread::nanos;
 use crate::measure::summary::HttpInterval;
-use crate::measure::summary::http::{HttpFold, count_at};
+use crate::measure::summary::counts::count_at;
+use crate::measure::summary::http::HttpFold;
 use crate::measure::summary::timeline::Mark;
 
 impl HttpFold {
@@ -56,7 +57,7 @@ impl HttpFold {
                 fold.fill(interval, missing, blob, latencies.get(&second));
             }
         }
-        fold.restore_progress(intervals);
+        fold.so_far.restore(intervals);
         fold
     }
 

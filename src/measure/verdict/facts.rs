@@ -36,6 +36,8 @@ pub(super) struct Facts<'a> {
     pub(super) latency: &'a Distribution,
     pub(super) lateness: Option<&'a Distribution>,
     pub(super) offered: Option<f64>,
+    /// The highest rate of a plan with several.
+    pub(super) peak: Option<f64>,
     pub(super) achieved: Option<f64>,
     pub(super) ended: &'a Ended,
 }
@@ -67,6 +69,10 @@ impl<'a> Facts<'a> {
             ),
             Plan::Fetch(_) => (Load::Sequential, None),
         };
+        let peak = match plan {
+            Plan::Rate(plan) if matches!(plan.rate, Rate::Steps(_)) => Some(plan.peak_rate()),
+            _ => None,
+        };
         let common = |outcomes, status, latency| Self {
             load,
             target,
@@ -81,6 +87,7 @@ impl<'a> Facts<'a> {
             latency,
             lateness: None,
             offered: None,
+            peak,
             achieved: None,
             ended,
         };
@@ -155,6 +162,14 @@ impl<'a> Facts<'a> {
         let found = self.lateness?.p99?;
         let latency = self.latency.median.unwrap_or(0.0);
         Some((found, (0.05 * latency).max(2.0)))
+    }
+
+    /// The load that was offered, in words.
+    pub(super) fn offered_words(&self) -> String {
+        match self.peak {
+            Some(peak) => format!("up to {}", words::rate(peak)),
+            None => words::rate(self.offered.unwrap_or(0.0)),
+        }
     }
 
     /// Share of one core that the busiest generator thread used.

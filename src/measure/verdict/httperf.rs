@@ -140,8 +140,9 @@ fn median(summary: &RateSummary, view: &HttperfView) -> Option<Misleading> {
     let survivors = &summary.connection_time_ms;
     let truth = &summary.latency_ms;
     let (p50, p90) = truth.p50.zip(truth.p90)?;
-    let outside = survivors.min.is_some_and(|min| printed < min)
-        || survivors.max.is_some_and(|max| printed > max);
+    let outside = !same(printed, p50)
+        && (survivors.min.is_some_and(|min| printed < min)
+            || survivors.max.is_some_and(|max| printed > max));
     let at_least = |ms: f64| {
         if summary.censored > 0 && ms >= truth.max.unwrap_or(f64::MAX) * 0.99 {
             format!("{} or more", words::time(ms))

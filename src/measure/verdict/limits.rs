@@ -5,7 +5,7 @@ use crate::measure::run::Limit;
 use crate::measure::series::{HttpSeries, SplitMeans};
 use crate::measure::summary::FetchSummary;
 use crate::measure::verdict::facts::Facts;
-use crate::measure::verdict::titles::kind_words;
+use crate::measure::verdict::failures::kind_words;
 use crate::measure::verdict::words;
 
 /// Smaller shares than this are not worth a line.

@@ -2,6 +2,7 @@
 
 mod checks;
 mod facts;
+mod failures;
 pub mod httperf;
 mod limits;
 mod live;

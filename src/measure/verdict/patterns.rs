@@ -79,9 +79,7 @@ fn growth(planned: &[Bin]) -> Option<f64> {
     if third == 0 {
         return None;
     }
-    let from_start = planned[0].start_s;
-    let span = planned[planned.len() - 1].start_s - from_start;
-    let between = span * 2.0 / 3.0;
+    let between = planned[planned.len() - third].start_s - planned[0].start_s;
     let slope = |figure: fn(&Bin) -> Option<f64>| {
         let first = middle(planned[..third].iter().filter_map(figure))?;
         let last = middle(planned[planned.len() - third..].iter().filter_map(figure))?;

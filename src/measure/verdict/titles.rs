@@ -4,14 +4,15 @@ use crate::measure::outcome::Outcome;
 use crate::measure::plan::Plan;
 use crate::measure::summary::FetchSummary;
 use crate::measure::verdict::facts::{Facts, Load};
+use crate::measure::verdict::failures::{advice, kinds, listed};
 use crate::measure::verdict::patterns::{Patterns, Pause, Silence};
 use crate::measure::verdict::words;
 
 /// Fewer requests than this have no 99th percentile worth naming.
 const P99_FROM: u64 = 100;
 
-/// Fewer than this are named one by one rather than as a rate.
-const RATE_FROM: u64 = 5;
+/// Fewer than this show no rate that a target keeps up with.
+const RATE_FROM: u64 = 20;
 
 /// Below this share of failures the title is about the replies.
 const FEW_FAILURES: f64 = 0.01;
@@ -58,7 +59,7 @@ fn finding(facts: &Facts<'_>, patterns: &Patterns) -> Finding {
     if let Some(pause) = patterns.pause {
         return paused(facts, pause);
     }
-    answered(facts)
+    answered(facts, patterns.growth.is_some())
 }
 
 fn nothing(facts: &Facts<'_>) -> Finding {
@@ -153,7 +154,7 @@ fn all_failed(facts: &Facts<'_>) -> Finding {
     let kinds = kinds(facts);
     let n = facts.tried();
     let Some(&(most, count)) = kinds.first() else {
-        return answered(facts);
+        return answered(facts, false);
     };
     let all = match n {
         1 => "The only request".to_owned(),
@@ -203,54 +204,12 @@ fn all_failed(facts: &Facts<'_>) -> Finding {
     (vec![title, format!("{all} failed")], advice(facts, most))
 }
 
-/// What the most frequent failure says and what can be done.
-fn advice(facts: &Facts<'_>, most: Outcome) -> String {
-    let text = match most {
-        Outcome::ConnectRefused => {
-            "Nothing listens on that address and port, or a firewall refuses: start the server or correct the port."
-        }
-        Outcome::ConnectTimeout | Outcome::ConnectTimeoutKernel => {
-            "No answer comes to the attempt to connect: a firewall drops it, the address is wrong, or the accept queue is full."
-        }
-        Outcome::SendTimeout | Outcome::TtfbTimeout | Outcome::TotalTimeout => {
-            "The target takes connections but does not answer in time: it hangs, or has more to do than it can."
-        }
-        Outcome::Unreachable => "No network leads there: check the address and the routes.",
-        Outcome::DnsFailed => "Check the spelling of the name and this machine's resolver.",
-        Outcome::TlsFailed => {
-            "The certificate is not trusted here or the port does not speak TLS: name its authority with ca, or use http."
-        }
-        Outcome::Http4xx => {
-            "It answers, but not with what was asked for: check path, method and headers."
-        }
-        Outcome::Http5xx => {
-            "It answers with errors of its own: it is refusing work or broken, and fast error pages say nothing about its speed."
-        }
-        Outcome::InvalidReply => {
-            "Another protocol may be spoken on that port; the failures show the first bytes."
-        }
-        Outcome::Truncated | Outcome::ResetInBody => {
-            "Replies end before their announced length, so they cannot be used; other tools count them as success."
-        }
-        Outcome::EmptyReply | Outcome::ResetBeforeReply => {
-            "The connection ends before a reply begins: the server, or something in front of it, gives up on requests."
-        }
-        _ => "The failures name the error.",
-    };
-    let few = facts.failed() as f64 / (facts.tried().max(1) as f64) < 0.5;
-    if few && matches!(most, Outcome::ConnectRefused) {
-        return "Part of the connections find nobody listening: a server restarts, or one of several is down.".to_owned();
-    }
-    text.to_owned()
-}
-
 fn overloaded(facts: &Facts<'_>, patterns: &Patterns) -> Finding {
-    let offered = facts.offered.unwrap_or(0.0);
     let achieved = facts.achieved.unwrap_or(0.0);
     let median = facts.latency.median.unwrap_or(0.0);
     let silence = patterns.silence.as_ref();
     let subject = subject(facts, silence);
-    let at = format!("{subject} is overloaded at {}", words::rate(offered));
+    let at = format!("{subject} is overloaded at {}", facts.offered_words());
     let mut titles = Vec::new();
     if let Some(silence) = silence {
         let from = words::instant(silence.from_s);
@@ -273,7 +232,7 @@ fn overloaded(facts: &Facts<'_>, patterns: &Patterns) -> Finding {
     ));
     titles.push(format!("{at}: {longest}"));
     titles.push(at);
-    let verdict = if silence.is_some_and(|silence| silence.name.is_some()) {
+    let verdict = if silence.is_some() || facts.timeouts() * 20 >= facts.tried() {
         format!(
             "Its queue grows until requests wait longer than the timeout of {}; from then on it works for clients that have left.",
             words::seconds(facts.timeout_s)
@@ -303,6 +262,10 @@ fn silent(facts: &Facts<'_>, silence: &Silence) -> Finding {
     let failed = facts.failed();
     let title = format!("From {from} on {subject} answers nobody");
     let verdict = match kinds(facts).first() {
+        Some(&(Outcome::ConnectRefused, _)) if silence.name.is_none() => {
+            "From then on nothing listens there: the server has stopped, or was taken away."
+                .to_owned()
+        }
         Some(&(most, _)) if silence.name.is_none() => advice(facts, most),
         _ if failed == 0 => format!(
             "The others took its requests over; {subject} may have been stopped or taken out of the pool."
@@ -364,7 +327,7 @@ fn some_failed(facts: &Facts<'_>) -> Finding {
     )
 }
 
-fn answered(facts: &Facts<'_>) -> Finding {
+fn answered(facts: &Facts<'_>, rises: bool) -> Finding {
     let target = &facts.target;
     let n = facts.tried();
     let latency = facts.latency;
@@ -382,7 +345,8 @@ fn answered(facts: &Facts<'_>) -> Finding {
             format!("{target} answers in {}", words::time(median))
         } else {
             format!(
-                "{target} answers all {n} requests, the slowest in {}",
+                "{target} answers all {n}\u{a0}requests: median {}, slowest {}",
+                words::time(median),
                 words::time(max)
             )
         };
@@ -402,13 +366,14 @@ fn answered(facts: &Facts<'_>) -> Finding {
     };
     let achieved = words::rate(facts.achieved.unwrap_or(0.0));
     let (subject, verdict) = match facts.load {
-        Load::Open { .. } => {
-            let offered = words::rate(facts.offered.unwrap_or(0.0));
-            (
-                format!("{target} keeps up with {offered}"),
-                "Latency stays level to the end of the run. Where that stops only a higher rate can show.".to_owned(),
-            )
-        }
+        Load::Open { .. } if rises => (
+            format!("{target} answers {}, ever later", facts.offered_words()),
+            "Latency rises over the run, so it does not keep up for long. A longer run shows where it ends.".to_owned(),
+        ),
+        Load::Open { .. } => (
+            format!("{target} keeps up with {}", facts.offered_words()),
+            "Latency stays level to the end of the run. Where that stops only a higher rate can show.".to_owned(),
+        ),
         Load::Sequential => (
             format!("One after another, {target} answers {achieved}"),
             "One request at a time never waits for another: this is the time without any queue."
@@ -449,75 +414,6 @@ fn with_reservation(facts: &Facts<'_>, verdict: String) -> String {
         );
     }
     verdict
-}
-
-/// Failures by how often, most frequent first; without those cut off by a stop.
-fn kinds(facts: &Facts<'_>) -> Vec<(Outcome, u64)> {
-    let mut kinds: Vec<_> = Outcome::ALL
-        .into_iter()
-        .filter(|outcome| !matches!(outcome, Outcome::Ok | Outcome::AbortedAtStop))
-        .map(|outcome| (outcome, facts.of(outcome)))
-        .filter(|(_, count)| *count > 0)
-        .collect();
-    // Timeouts are one kind to a reader, whatever they interrupted.
-    let timeouts = kinds.iter().filter(|(outcome, _)| outcome.is_timeout());
-    let total = timeouts.map(|(_, count)| count).sum();
-    if let Some(&(most, _)) = kinds
-        .iter()
-        .filter(|(outcome, _)| outcome.is_timeout())
-        .max_by_key(|(_, count)| *count)
-    {
-        kinds.retain(|(outcome, _)| !outcome.is_timeout());
-        kinds.push((most, total));
-    }
-    kinds.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    kinds
-}
-
-fn listed(kinds: &[(Outcome, u64)]) -> String {
-    let mut parts: Vec<_> = kinds
-        .iter()
-        .take(2)
-        .map(|(outcome, count)| kind_words(*outcome, *count))
-        .collect();
-    let rest: u64 = kinds.iter().skip(2).map(|(_, count)| count).sum();
-    if rest > 0 {
-        parts.push(format!("{}\u{a0}others", words::count(rest)));
-    }
-    parts.join(", ")
-}
-
-/// A count of failures in words: `350 timeouts`.
-pub(super) fn kind_words(outcome: Outcome, n: u64) -> String {
-    let (one, several) = match outcome {
-        Outcome::Ok => ("reply", "replies"),
-        Outcome::Http4xx => ("4xx reply", "4xx replies"),
-        Outcome::Http5xx => ("5xx reply", "5xx replies"),
-        Outcome::HttpOther => ("reply of another status", "replies of another status"),
-        Outcome::InvalidReply => ("invalid reply", "invalid replies"),
-        Outcome::Truncated => ("reply cut off", "replies cut off"),
-        Outcome::EmptyReply => ("empty reply", "empty replies"),
-        Outcome::ResetBeforeReply => ("reset", "resets"),
-        Outcome::ResetInBody => ("reset in the body", "resets in the body"),
-        Outcome::ConnectRefused => ("refused", "refused"),
-        Outcome::ConnectTimeout
-        | Outcome::SendTimeout
-        | Outcome::TtfbTimeout
-        | Outcome::TotalTimeout => ("timeout", "timeouts"),
-        Outcome::ConnectTimeoutKernel => (
-            "connect given up by the kernel",
-            "connects given up by the kernel",
-        ),
-        Outcome::Unreachable => ("unreachable", "unreachable"),
-        Outcome::TlsFailed => ("failed TLS handshake", "failed TLS handshakes"),
-        Outcome::DnsFailed => ("name without an address", "names without an address"),
-        Outcome::FdExhausted => ("without a file descriptor", "without a file descriptor"),
-        Outcome::FtabFull => ("without a free file", "without a free file"),
-        Outcome::PortExhausted => ("without a local port", "without a local port"),
-        Outcome::AbortedAtStop => ("cut off by the stop", "cut off by the stop"),
-        Outcome::Other => ("other failure", "other failures"),
-    };
-    words::counted(n, one, several)
 }
 
 /// Title and verdict of a single request.
