@@ -1,5 +1,6 @@
 //! The workload port: `/`, `/health-check`, and the headers that load balancers and their users look for.
 
+use std::convert::Infallible;
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,7 +50,7 @@ async fn picture(State(workload): State<Arc<Workload>>, request: Request) -> Res
         Err(sentence) => return (StatusCode::BAD_REQUEST, sentence + "\n").into_response(),
     };
     if request.method() == Method::HEAD {
-        return ([(CONTENT_TYPE, PNG)], Body::empty()).into_response();
+        return ([(CONTENT_TYPE, PNG)], nothing_of_unknown_length()).into_response();
     }
     if is_bare_probe(request.version(), request.headers()) {
         return "A request of HTTP/1.0 without a Host header is taken for a probe and gets no picture.\n"
@@ -134,6 +135,11 @@ fn not_allowed() -> Response {
         "Ask with GET, HEAD or OPTIONS.\n",
     )
         .into_response()
+}
+
+/// An empty body that makes no `Content-Length: 0`: that would say how long the picture is (RFC 9110, 9.3.2).
+fn nothing_of_unknown_length() -> Body {
+    Body::from_stream(futures_util::stream::empty::<Result<Vec<u8>, Infallible>>())
 }
 
 /// Load balancers probe with HTTP/1.0 and no Host; proxies and clients that want a picture over HTTP/1.0 name the host.

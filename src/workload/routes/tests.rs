@@ -161,6 +161,7 @@ async fn probes_are_answered_without_computing() {
     let head = send(&workload, request("HEAD", "/")).await;
     assert_eq!((head.status, head.body.len()), (200, 0));
     assert_eq!(head.header("content-type"), "image/png");
+    assert_eq!(head.header("content-length"), "", "the length is not known");
     for target in ["/", "/health-check", "*"] {
         let options = send(&workload, request("OPTIONS", target)).await;
         assert_eq!(options.status, 200, "{target}");
