@@ -10,6 +10,7 @@ pub mod guard;
 pub mod measure;
 pub mod net;
 pub mod report;
+pub mod run_command;
 pub mod runner;
 pub mod serve;
 pub mod state;

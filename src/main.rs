@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use tidemark::app;
 use tidemark::config::{self, Asked, Declined};
+use tidemark::run_command;
 
 fn main() -> ExitCode {
     match config::read(std::env::args_os()) {
@@ -15,7 +16,7 @@ fn main() -> ExitCode {
                 Err(failure) => refuse(&failure.sentence, failure.status),
             }
         }
-        Ok(Asked::Run(_)) => refuse("`tidemark run` is not built into this version.", 2),
+        Ok(Asked::Run(options)) => ExitCode::from(run_command::run(&options)),
         Err(Declined::Information(text)) => {
             let _ = std::io::stdout().write_all(text.as_bytes());
             ExitCode::SUCCESS

@@ -9,13 +9,13 @@ use super::Failure;
 
 /// The data folder, locked until this is dropped.
 #[derive(Debug)]
-pub(super) struct DataFolder {
+pub(crate) struct DataFolder {
     _lock: File,
 }
 
 impl DataFolder {
     /// Makes the folder if it is not there, checks that only its owner may write into it, and locks it.
-    pub(super) fn open(path: &Path) -> Result<Self, Failure> {
+    pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
         let shown = path.display();
         fs::DirBuilder::new()
             .recursive(true)

@@ -1,6 +1,6 @@
 //! The composition root: opens, binds, announces, serves, and stops in order.
 
-mod data;
+pub(crate) mod data;
 pub mod logs;
 
 use std::future::Future;

@@ -19,6 +19,7 @@ mod http_faults;
 mod iperf2_wire;
 mod iperf3_wire;
 mod report;
+mod run_command;
 mod serve;
 mod store;
 mod support;
