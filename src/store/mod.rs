@@ -33,6 +33,11 @@ const READERS: usize = 4;
 /// How often a write that finds the file locked begins again, after 5 s each.
 const LOCK_RETRIES: usize = 3;
 
+/// The version of the `SQLite` inside this program.
+pub fn sqlite_version() -> &'static str {
+    rusqlite::version()
+}
+
 /// The open notebook; clones share it.
 #[derive(Clone, Debug)]
 pub struct Store {

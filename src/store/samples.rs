@@ -53,6 +53,19 @@ impl Store {
         .await
     }
 
+    /// How many seconds of a run are stored.
+    ///
+    /// # Errors
+    /// When they could not be counted.
+    pub async fn intervals_count(&self, id: i64) -> Result<u64, StoreError> {
+        self.read("count the intervals", move |connection| {
+            Ok(connection
+                .prepare_cached("SELECT count(*) FROM run_seconds WHERE run = ?1")?
+                .query_row([id], |row| row.get(0))?)
+        })
+        .await
+    }
+
     /// The next chunk of kept requests; `from` is 0 at first and then the chunk's `next`.
     ///
     /// # Errors

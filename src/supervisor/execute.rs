@@ -2,23 +2,24 @@
 
 use std::collections::BTreeMap;
 
-use super::Core;
 use super::instrument::Pinned;
 use super::live::{Cause, Live};
 use super::pump::Pump;
+use super::{Core, now};
+use crate::measure::objective::Objectives;
 use crate::measure::outcome::Outcome;
 use crate::measure::plan::Plan;
 use crate::measure::run::State;
 use crate::measure::sample::Ended;
 use crate::measure::summary::Summary;
-use crate::net::clock;
+use crate::measure::verdict;
 use crate::store::Finish;
 
 /// Runs it, whatever comes; afterwards it is stored with a final state.
 pub(super) fn execute(core: &Core, live: &Live) {
     let finish = match prepare(core, live) {
         Ok(targets) => measure(core, live, targets),
-        Err(sentence) => Finish::bare(State::Failed, clock::wall(), Some(sentence)),
+        Err(sentence) => Finish::bare(State::Failed, now(), Some(sentence)),
     };
     core.runtime.block_on(core.write_end(live, finish));
 }
@@ -45,9 +46,9 @@ fn prepare(core: &Core, live: &Live) -> Result<Vec<Pinned>, String> {
             )?;
             for address in &all {
                 settings
-                    .permit
-                    .address(*address, &peers)
-                    .map_err(|refused| refused.sentence)?;
+                    .rule
+                    .check(*address, &peers)
+                    .map_err(|refusal| refusal.sentence)?;
             }
             let address = *all
                 .first()
@@ -74,14 +75,14 @@ fn measure(core: &Core, live: &Live, targets: Vec<Pinned>) -> Finish {
     let settings = &core.settings;
     let towards = targets.first().map(|pinned| pinned.address.ip());
     let environment = settings.instrument.environment(towards);
-    let started_at = clock::wall();
+    let started_at = now();
     let stored = core.runtime.block_on(core.store.start_run(
         live.id,
         started_at,
         environment.clone(),
     ));
     if let Err(error) = stored {
-        return Finish::bare(State::Failed, clock::wall(), Some(error.to_string()));
+        return Finish::bare(State::Failed, now(), Some(error.to_string()));
     }
     live.begin(started_at, environment);
     let mut pump = Pump::new(core.runtime.clone(), core.store.clone(), live.id);
@@ -92,7 +93,7 @@ fn measure(core: &Core, live: &Live, targets: Vec<Pinned>) -> Finish {
                 live.ask_to_stop(Cause::Disk);
             }
         });
-    let finished_at = clock::wall();
+    let finished_at = now();
     let ended = match result {
         Ok(ended) => ended,
         Err(sentence) => return Finish::bare(State::Failed, finished_at, Some(sentence)),
@@ -106,15 +107,23 @@ fn measure(core: &Core, live: &Live, targets: Vec<Pinned>) -> Finish {
     };
     let mut seconds = pump.rest();
     seconds.extend(last);
+    let judgement = verdict::judge(&plan, &summary, &series, &ended, &live.environment());
+    let objectives = Objectives::parse(&live.objective)
+        .map(|objectives| objectives.judge(&summary))
+        .unwrap_or_default();
     let (state, error) = state_of(live.cause(), &plan, &ended, &summary);
     Finish {
         state,
         finished_at,
         seconds,
+        checks: judgement.checks,
+        limits: judgement.limits,
+        title: Some(judgement.title),
+        verdict: Some(judgement.verdict),
+        objectives,
         error,
         summary: Some(summary),
         series: Some(series),
-        ..Finish::bare(state, finished_at, None)
     }
 }
 

@@ -49,30 +49,6 @@ pub trait Instrument: Send + Sync {
     ) -> Result<Ended, String>;
 }
 
-/// Why a test must not go somewhere.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
-    /// What a person reads.
-    pub sentence: String,
-    /// Whether registering the target as a peer would allow it.
-    pub registrable: bool,
-}
-
-/// Says where tests may go.
-pub trait Permit: Send + Sync {
-    /// Judges a host's spelling before it is looked up.
-    ///
-    /// # Errors
-    /// When tests must never go there.
-    fn host(&self, host: &str) -> Result<(), Refused>;
-
-    /// Judges an address that a host has.
-    ///
-    /// # Errors
-    /// When tests must not go there.
-    fn address(&self, address: SocketAddr, peers: &[IpAddr]) -> Result<(), Refused>;
-}
-
 /// Asks a run to stop, from any thread, also before it has begun.
 #[derive(Default)]
 pub struct StopHandle {

@@ -3,10 +3,14 @@
 use std::sync::Arc;
 
 use super::live::Live;
-use super::{Core, MIN_FREE_BYTES, QUEUE_PLACES, Supervisor, number_places};
+use super::texts::{check_note, check_tags};
+use super::{Core, MIN_FREE_BYTES, QUEUE_PLACES, Supervisor, now, number_places};
+use crate::guard::target::Refusal;
+use crate::measure::command_line;
+use crate::measure::objective::Objectives;
 use crate::measure::plan::{FieldError, Plan};
 use crate::measure::run::{Origin, Run};
-use crate::net::{clock, sys};
+use crate::net::sys;
 use crate::store::{Inserted, NewRun, StoreError};
 
 /// A run as it is asked for.
@@ -81,6 +85,25 @@ impl std::fmt::Display for LaunchError {
 }
 
 impl Supervisor {
+    /// Says whether a run could be started now, without starting it: its texts and where it goes.
+    ///
+    /// # Errors
+    /// When it would be refused, and why.
+    pub async fn check(&self, launch: &Launch) -> Result<(), LaunchError> {
+        let mut errors = check_note(&launch.note);
+        errors.extend(check_tags(&launch.tags));
+        if let Err(message) = Objectives::parse(launch.objectives.trim()) {
+            errors.push(FieldError {
+                field: "objective".into(),
+                message,
+            });
+        }
+        if !errors.is_empty() {
+            return Err(LaunchError::Invalid(errors));
+        }
+        self.core.check_targets(&launch.plan).await
+    }
+
     /// Checks a run, stores it and puts it in line; it is on disk before its first packet can go.
     ///
     /// # Errors
@@ -94,7 +117,7 @@ impl Supervisor {
         {
             return Ok(run);
         }
-        core.check_targets(&launch.plan).await?;
+        self.check(&launch).await?;
         {
             let line = core.line();
             if line.draining {
@@ -109,7 +132,9 @@ impl Supervisor {
         let inserted = core
             .store
             .insert_run(NewRun {
-                command: launch.command.unwrap_or_default(),
+                command: launch
+                    .command
+                    .unwrap_or_else(|| command_line::write(&launch.plan)),
                 plan: launch.plan,
                 origin: launch.origin,
                 actor: launch.actor,
@@ -118,7 +143,7 @@ impl Supervisor {
                 tags: launch.tags,
                 objective: objective.clone(),
                 form_token: launch.form_token,
-                created_at: clock::wall(),
+                created_at: now(),
             })
             .await?;
         let (Inserted::New(id) | Inserted::Before(id)) = inserted;
@@ -151,11 +176,11 @@ impl Core {
             }
             seen.push((host, port));
             let bare = host.trim_matches(['[', ']']);
-            let refuse = |refused: super::Refused| LaunchError::Refused {
+            let refuse = |refused: Refusal| LaunchError::Refused {
                 registrable: refused.registrable.then(|| bare.to_owned()),
                 sentence: refused.sentence,
             };
-            self.settings.permit.host(host).map_err(refuse)?;
+            self.settings.rule.check_host(host).map_err(refuse)?;
             let (addresses, _) =
                 self.settings
                     .instrument
@@ -166,10 +191,7 @@ impl Core {
                         registrable: None,
                     })?;
             for address in addresses {
-                self.settings
-                    .permit
-                    .address(address, &peers)
-                    .map_err(refuse)?;
+                self.settings.rule.check(address, &peers).map_err(refuse)?;
             }
         }
         Ok(())

@@ -13,6 +13,7 @@ use crate::measure::sample::{Batch, Ended};
 use crate::measure::series::HttpSeries;
 use crate::measure::summary::http::{ClosedSecond, HttpFold};
 use crate::measure::summary::{HttpInterval, Summary};
+use crate::measure::verdict;
 use crate::store::Finish;
 
 /// Why a run is to stop before its plan ends.
@@ -30,7 +31,6 @@ pub(super) enum Cause {
 pub(super) struct Live {
     pub(super) id: i64,
     pub(super) stop: StopHandle,
-    #[expect(dead_code, reason = "judged once objectives can be read")]
     pub(super) objective: String,
     inner: Mutex<Inner>,
     changed: watch::Sender<u64>,
@@ -73,6 +73,11 @@ impl Live {
         self.inner().run.plan.clone()
     }
 
+    /// The environment as it was noted at the start.
+    pub(super) fn environment(&self) -> Environment {
+        self.inner().run.environment.clone()
+    }
+
     pub(super) fn cause(&self) -> Option<Cause> {
         self.inner().cause
     }
@@ -81,6 +86,16 @@ impl Live {
     pub(super) fn ask_to_stop(&self, cause: Cause) {
         self.inner().cause.get_or_insert(cause);
         self.stop.stop();
+    }
+
+    /// Takes over what a person changed in the notebook.
+    pub(super) fn annotate(&self, stored: Run) -> Run {
+        let mut inner = self.inner();
+        inner.run.note = stored.note;
+        inner.run.tags = stored.tags;
+        inner.run.baseline = stored.baseline;
+        drop(inner);
+        self.run()
     }
 
     pub(super) fn set_place(&self, place: u32) {
@@ -157,6 +172,7 @@ impl Live {
         let figures = inner.figures();
         let mut run = inner.run.clone();
         if let Some(figures) = figures {
+            run.title = Some(verdict::live_title(&run.plan, &figures.0, &run.progress));
             run.summary = Some(figures.0.clone());
         }
         run

@@ -5,24 +5,31 @@ mod execute;
 mod instrument;
 mod launch;
 mod live;
+mod network;
 mod pump;
+mod registry;
+mod texts;
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use crate::guard::target::TargetRule;
 use crate::measure::plan::Caps;
 use crate::measure::run::{Run, State};
 use crate::measure::series::HttpSeries;
 use crate::measure::summary::HttpInterval;
 use crate::net::clock;
-use crate::store::{Finish, Store, StoreError};
+use crate::store::{Finish, Patch, Store, StoreError};
 
 pub use events::{Event, EventKind};
-pub use instrument::{Found, Instrument, Permit, Pinned, Refused, StopHandle};
+pub use instrument::{Found, Instrument, Pinned, StopHandle};
 pub use launch::{Launch, LaunchError};
 use live::{Cause, Live};
+pub use network::Network;
+pub use registry::{PeerError, read_peer};
+pub use texts::{check_note, check_tags};
 
 /// Runs that may wait for their turn.
 pub const QUEUE_PLACES: usize = 20;
@@ -36,7 +43,7 @@ pub struct Settings {
     /// This node's name.
     pub node: String,
     /// Where runs may be sent.
-    pub permit: Box<dyn Permit>,
+    pub rule: TargetRule,
     /// What measures.
     pub instrument: Box<dyn Instrument>,
 }
@@ -106,6 +113,11 @@ impl Supervisor {
         Ok(Self { core })
     }
 
+    /// Where runs may be sent.
+    pub fn rule(&self) -> &TargetRule {
+        &self.core.settings.rule
+    }
+
     /// The largest run that may be started.
     pub fn caps(&self) -> &Caps {
         &self.core.settings.caps
@@ -137,7 +149,7 @@ impl Supervisor {
         if let Some(live) = waiting {
             let finish = Finish::bare(
                 State::Cancelled,
-                clock::wall(),
+                now(),
                 Some("Cancelled before it began; nothing was sent.".into()),
             );
             self.core.write_end(&live, finish).await;
@@ -166,6 +178,21 @@ impl Supervisor {
         }
     }
 
+    /// Changes a run's note, tags or baseline, also while it runs; `None` when there is none.
+    ///
+    /// # Errors
+    /// When it could not be written.
+    pub async fn annotate(&self, id: i64, patch: Patch) -> Result<Option<Run>, StoreError> {
+        if !self.core.store.patch_run(id, patch).await? {
+            return Ok(None);
+        }
+        let stored = self.core.store.run(id).await?;
+        match (self.find(id), stored) {
+            (Some(live), Some(run)) => Ok(Some(live.annotate(run))),
+            (_, stored) => Ok(stored),
+        }
+    }
+
     /// A run that waits or runs, with everything that its page draws; `None` when it has ended.
     pub fn live(&self, id: i64) -> Option<LiveView> {
         self.find(id).map(|live| live.view())
@@ -185,7 +212,7 @@ impl Supervisor {
         for live in waiting {
             let finish = Finish::bare(
                 State::Interrupted,
-                clock::wall(),
+                now(),
                 Some("Stopped by a shutdown before it began; nothing was sent.".into()),
             );
             self.core.write_end(&live, finish).await;
@@ -247,6 +274,12 @@ impl Core {
     }
 }
 
+/// The time of day as it is stored: whole milliseconds.
+fn now() -> jiff::Timestamp {
+    let wall = clock::wall();
+    jiff::Timestamp::from_millisecond(wall.as_millisecond()).unwrap_or(wall)
+}
+
 /// Whether the fault may go away by itself: another program's lock, a disk on which space is freed.
 fn may_pass(error: &StoreError) -> bool {
     matches!(error, StoreError::Locked { .. } | StoreError::Disk { .. })
@@ -285,7 +318,7 @@ fn run_in_turn(core: &Core) {
             tracing::error!(run = live.id, text, "a run panicked");
             let finish = Finish::bare(
                 State::Failed,
-                clock::wall(),
+                now(),
                 Some(format!(
                     "Ended by an internal error in run {}: {text}. The log says more.",
                     live.id

@@ -22,6 +22,7 @@ mod report;
 mod run_command;
 mod serve;
 mod store;
+mod supervisor;
 mod support;
 mod tidy;
 mod verdict;

@@ -7,6 +7,7 @@
 
 pub mod load;
 pub mod misbehave;
+pub mod notebook;
 pub mod process;
 pub mod raw;
 pub mod server;
