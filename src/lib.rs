@@ -2,6 +2,7 @@
 //!
 //! The modules stand in the order in which data flows; `ARCHITECTURE.md` draws it.
 
+pub mod api;
 pub mod app;
 pub mod chart;
 pub mod config;

@@ -10,6 +10,7 @@
     reason = "a test that meets the unexpected stops there, and says so"
 )]
 
+mod api;
 mod app;
 mod chart;
 mod chart_runs;

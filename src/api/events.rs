@@ -1,0 +1,66 @@
+//! A run as server-sent events.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{Path, Request, State as Shared};
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use futures_util::StreamExt;
+
+use super::Api;
+use super::problem::{Answer, Problem};
+use super::runs::{find, run_id};
+
+/// Streams that may be open at once.
+pub(super) const MAX_STREAMS: usize = 64;
+
+/// A comment after this long without an event keeps proxies from closing the stream.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+
+/// `GET /api/runs/{id}/events`
+pub(super) async fn events(
+    Shared(api): Shared<Api>,
+    Path(id): Path<String>,
+    request: Request,
+) -> Answer<Response> {
+    let number = run_id(&id)?;
+    let after: Option<u64> = request
+        .headers()
+        .get("last-event-id")
+        .and_then(|value| value.to_str().ok())
+        .and_then(|value| value.trim().parse().ok());
+    let run = find(&api, &id).await?;
+    if let Some(after) = after
+        && run.state.is_final()
+        && after > api.state.store.intervals_count(number).await?
+    {
+        // The watcher has seen the end: this status tells a browser not to come again.
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    }
+    let Ok(permit) = Arc::clone(&api.streams).try_acquire_owned() else {
+        return Err(Problem::busy(format!(
+            "{MAX_STREAMS} live views are open already. Close one, or read the run without its events."
+        )));
+    };
+    let Some(events) = api.state.supervisor.events(number, after).await? else {
+        return Err(Problem::no_run(&id));
+    };
+    let stream = events.map(move |event| {
+        // The place among the streams is free again when the stream is dropped.
+        let _held = &permit;
+        let event = Event::default()
+            .id(event.id.to_string())
+            .event(event.kind.word())
+            .data(event.json);
+        Ok::<_, Infallible>(event)
+    });
+    let heartbeat = KeepAlive::new().interval(HEARTBEAT);
+    let mut response = Sse::new(stream).keep_alive(heartbeat).into_response();
+    response
+        .headers_mut()
+        .insert("x-accel-buffering", HeaderValue::from_static("no"));
+    Ok(response)
+}
