@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::measure::plan::{Caps, Plan};
+use crate::measure::plan::{Caps, Plan, tidy};
 use crate::measure::units::parse_number;
 
 mod curl;
@@ -335,7 +335,11 @@ impl Draft {
     }
 
     fn set(&mut self, key: &str, value: impl Into<Value>) {
-        self.plan.insert(key.to_owned(), value.into());
+        let mut value = value.into();
+        if let Some(number) = value.as_f64().filter(|_| value.is_f64()) {
+            value = tidy(number);
+        }
+        self.plan.insert(key.to_owned(), value);
     }
 
     /// Sets a header; a second value for the same name is joined as HTTP allows.

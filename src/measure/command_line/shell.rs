@@ -82,6 +82,7 @@ impl Scanner {
                     if !self.raw.trim().is_empty() {
                         return self.nothing_follows();
                     }
+                    self.raw.clear();
                     self.at += 1;
                 }
                 '|' if self.peek(1) != Some('|') => {
@@ -98,6 +99,7 @@ impl Scanner {
                     && self.raw.trim().is_empty()
                     && self.peek(1).is_none_or(char::is_whitespace) =>
                 {
+                    self.raw.clear();
                     self.at += 1;
                 }
                 '$' | '`' => {
@@ -271,8 +273,12 @@ impl Scanner {
 
     /// A comment; or the prompt of the superuser, where a command stands behind it.
     fn comment(&mut self) {
-        let rest = self.rest();
-        let line = rest.lines().next().unwrap_or_default();
+        let line: String = self
+            .chars
+            .iter()
+            .skip(self.at)
+            .take_while(|c| !matches!(c, '\n' | '\r'))
+            .collect();
         let next = line.trim_start_matches('#').split_whitespace().next();
         let is_prompt = self.raw.trim().is_empty()
             && next.is_some_and(|word| super::tool_of(word) != super::Tool::Unknown);
@@ -280,14 +286,14 @@ impl Scanner {
             self.at += 1;
             return;
         }
-        self.ignore(line, "a comment");
+        self.ignore(&line, "a comment");
         self.at += line.chars().count();
     }
 
-    /// Whether nothing but dashes stands in the word so far.
+    /// Whether the word so far is empty or a single dash.
     fn dashes_so_far(&self) -> bool {
-        let word = self.raw.rsplit(' ').next().unwrap_or_default();
-        word.chars().all(|c| c == '-') && word.len() < 2
+        let before = self.raw.strip_suffix('-').unwrap_or(&self.raw);
+        before.is_empty() || before.ends_with(' ')
     }
 
     /// A typographic dash before an option: one stands for two before a long name.

@@ -178,7 +178,7 @@ fn what_httperf_can_and_we_cannot_is_named() {
     let reading = read("httperf --server h --rate 5 --frobnicate --num-conns 9");
     assert_eq!(
         reading.draft.unwrap()["rate"],
-        5.0,
+        json!(5),
         "what was understood still fills the form"
     );
 }
@@ -383,6 +383,20 @@ fn what_needs_a_shell_is_refused() {
         ("{\"kind\": ", "is not JSON"),
     ] {
         refused(line, words);
+    }
+}
+
+#[test]
+fn long_hostile_lines_are_read_in_linear_time() {
+    for piece in [
+        "#\n", " \n", "$ ", "\\ ", "> ", "1>", "–", "&", ";a", "'", "# # ", "-d 1 ", "a=b ",
+        "time ",
+    ] {
+        for start in ["", "httperf --server h ", "siege -r 1 ", "curl "] {
+            let line = format!("{start}{}", piece.repeat(100_000));
+            let reading = read(&line);
+            assert_eq!(reading.plan.is_some(), reading.problems.is_empty());
+        }
     }
 }
 

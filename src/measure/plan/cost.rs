@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::Plan;
+use super::{Caps, Plan};
 
 /// What a plan asks of the target and of this machine at most.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -45,5 +45,20 @@ impl Plan {
             requests_at_most: self.planned_requests(),
             in_flight_if_all_hang,
         }
+    }
+
+    /// When a run of it must be stopped at the latest, in s: after its sending time and the slowest last connection,
+    /// or where the target's speed decides, after the longest time that is allowed here; then one timeout more.
+    pub fn latest_end_s(&self, caps: &Caps) -> f64 {
+        let timeout = self.timeout_s();
+        let natural = match self {
+            Self::Rate(plan) => plan
+                .sending_s()
+                .map(|sending| sending + f64::from(plan.num_calls) * timeout),
+            Self::Users(plan) => plan.duration_s.map(|sending| sending + timeout),
+            Self::Fetch(_) => Some(timeout),
+        };
+        let longest = caps.max_duration_s + timeout;
+        natural.map_or(longest, |natural| natural.min(longest))
     }
 }

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use super::fields::Fields;
-use super::rate::{TIMEOUT, fill_tls, take_tls, tidy};
+use super::fields::{Fields, tidy};
+use super::rate::{TIMEOUT, fill_tls, take_tls};
 use super::{FetchPlan, FieldError, headers, target};
 
 pub(super) fn from_json(object: &Map<String, Value>) -> Result<FetchPlan, Vec<FieldError>> {

@@ -11,6 +11,11 @@ pub(super) struct Fields<'a> {
     errors: Vec<FieldError>,
 }
 
+/// Largest whole number that every reader of JSON keeps exactly: 2^53.
+pub(super) const LARGEST_EXACT: f64 = 9_007_199_254_740_992.0;
+/// Most unknown fields that are named one by one.
+const MAX_UNKNOWN: usize = 20;
+
 /// A field's name in sentences with the range that its number may have.
 pub(super) struct Range {
     /// What a sentence calls it, such as `Timeout`.
@@ -158,19 +163,21 @@ impl<'a> Fields<'a> {
     /// Everything that is wrong, fields that nobody asked for included.
     pub(super) fn finish(mut self, kind: &str) -> Vec<FieldError> {
         let known = self.known.clone();
-        for key in self.object.keys() {
-            if !known.contains(&key.as_str()) {
-                let mut names: Vec<&str> = known.iter().copied().filter(|n| *n != "kind").collect();
-                names.dedup();
-                self.refuse(
-                    &shown(key),
-                    format!(
-                        "A {kind} plan has no field {}; it has {}.",
-                        shown(key),
-                        names.join(", ")
-                    ),
-                );
-            }
+        let unknown = self
+            .object
+            .keys()
+            .filter(|key| !known.contains(&key.as_str()))
+            .take(MAX_UNKNOWN);
+        for key in unknown {
+            let names: Vec<&str> = known.iter().copied().filter(|n| *n != "kind").collect();
+            self.refuse(
+                &shown(key),
+                format!(
+                    "A {kind} plan has no field {}; it has {}.",
+                    shown(key),
+                    names.join(", ")
+                ),
+            );
         }
         self.errors
     }
@@ -210,6 +217,19 @@ pub(super) fn plain(number: f64) -> String {
     } else {
         number.to_string()
     }
+}
+
+/// A whole number of s, connections or the like without a decimal point where it needs none.
+pub(crate) fn tidy(number: f64) -> Value {
+    if number.fract() == 0.0 && (0.0..LARGEST_EXACT).contains(&number) {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "whole and between 0 and 2^53"
+        )]
+        return Value::from(number as u64);
+    }
+    Value::from(number)
 }
 
 /// A stranger's text, short and printable enough for a sentence.

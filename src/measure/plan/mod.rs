@@ -21,6 +21,7 @@ pub mod throughput;
 mod users;
 
 pub use cost::Cost;
+pub(crate) use fields::tidy;
 pub use headers::default_headers_replaced;
 pub use host::parse_host;
 pub use path::PathPlan;

@@ -2,8 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::fields::{Fields, Range};
-use super::rate::tidy;
+use super::fields::{Fields, Range, tidy};
 use super::{Caps, FieldError, host};
 
 /// How a round trip is made.

@@ -5,14 +5,12 @@ use std::net::IpAddr;
 use serde_json::{Map, Value, json};
 use url::Host;
 
-use super::fields::{Fields, Range, plain, shown};
+use super::fields::{Fields, LARGEST_EXACT, Range, plain, shown, tidy};
 use super::{Caps, FieldError, Rate, RatePlan, Schedule, Tls, headers, target};
 use crate::measure::schedule;
 
 /// The seed of plans that name none: the same plan then draws the same gaps each time, as httperf does.
 pub(super) const DEFAULT_SEED: u64 = 1;
-/// Largest whole number that every reader of JSON keeps exactly: 2^53.
-const LARGEST_EXACT: f64 = 9_007_199_254_740_992.0;
 const MAX_STEPS: usize = 1_000;
 
 impl RatePlan {
@@ -424,19 +422,6 @@ pub(super) fn narrow(number: Option<u64>, default: u32) -> u32 {
     number
         .and_then(|number| u32::try_from(number).ok())
         .unwrap_or(default)
-}
-
-/// A whole number of s, connections or the like without a decimal point where it needs none.
-pub(super) fn tidy(number: f64) -> Value {
-    if number.fract() == 0.0 && (0.0..LARGEST_EXACT).contains(&number) {
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "whole and between 0 and 2^53"
-        )]
-        return Value::from(number as u64);
-    }
-    Value::from(number)
 }
 
 pub(super) fn fill_json(plan: &RatePlan, object: &mut Map<String, Value>) {

@@ -417,6 +417,34 @@ fn cost_is_known_before_the_start() {
 }
 
 #[test]
+fn every_plan_has_a_latest_end() {
+    let caps = Caps::default();
+    let end = |plan: &Value| read(plan).unwrap().latest_end_s(&caps);
+    let close = |one: f64, other: f64| assert!((one - other).abs() < 1e-9, "{one} {other}");
+    close(end(&rate_with(&json!({"timeout_s": 10}))), 30.0);
+    close(
+        end(&rate_with(&json!({"timeout_s": 10, "num_calls": 3}))),
+        50.0,
+    );
+    close(end(&rate_with(&json!({"rate": 0}))), 86_520.0);
+    close(end(&rate_with(&json!({"num_calls": 100_000}))), 86_520.0);
+    close(end(&users_with(&json!({}))), 86_430.0);
+    close(
+        end(&users_with(&json!({"reps": null, "duration_s": 5}))),
+        35.0,
+    );
+}
+
+#[test]
+fn a_thousand_unknown_fields_make_no_thousand_sentences() {
+    let mut plan = rate_with(&json!({}));
+    for number in 0..1_000 {
+        plan[format!("x{number}")] = json!(1);
+    }
+    assert_eq!(read(&plan).unwrap_err().len(), 20);
+}
+
+#[test]
 fn kinds_have_words() {
     for kind in Kind::ALL {
         assert_eq!(Kind::from_word(kind.word()), Some(kind));

@@ -4,8 +4,8 @@ use std::net::IpAddr;
 
 use serde_json::{Map, Value, json};
 
-use super::fields::{Fields, Range};
-use super::rate::{duration, tidy};
+use super::fields::{Fields, Range, tidy};
+use super::rate::duration;
 use super::{Caps, FieldError, host};
 
 /// Transport of a throughput test.

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use super::fields::{Fields, Range};
-use super::rate::{TIMEOUT, duration, fill_tls, narrow, take_http, take_seed, take_tls, tidy};
+use super::fields::{Fields, Range, tidy};
+use super::rate::{TIMEOUT, duration, fill_tls, narrow, take_http, take_seed, take_tls};
 use super::{Caps, FieldError, Order, UsersPlan, headers, target};
 
 pub(super) fn from_json(
