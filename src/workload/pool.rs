@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
-use crate::net::{clock, sys};
+use crate::net::clock;
+use crate::net::sys;
 use crate::workload::Discipline;
 
 /// Work that is done in turns: one row of a picture, say.

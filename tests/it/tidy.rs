@@ -457,6 +457,10 @@ fn quantities_in_csv_headers_carry_their_unit() {
     ];
     let mut wrong = Vec::new();
     for (name, text) in files("src/report", ".rs") {
+        // siege's JSON has siege's own keys.
+        if name.ends_with("/siege.rs") {
+            continue;
+        }
         for (line, code) in code_lines(without_tests(&text)) {
             for word in code.split('"').skip(1).step_by(2) {
                 if bare.contains(&word) {
