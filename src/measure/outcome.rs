@@ -19,7 +19,7 @@ pub enum Outcome {
     HttpOther,
     /// Bytes came that are not HTTP/1.x, or that break its framing rules (RFC 9112).
     InvalidReply,
-    /// The connection ended inside a body whose length was announced.
+    /// The connection was closed in order inside the head, or inside a body whose end was announced.
     Truncated,
     /// The connection was closed in order before the first byte of the reply.
     EmptyReply,

@@ -74,6 +74,14 @@ pub fn connect_outcome(error: &io::Error) -> Outcome {
     }
 }
 
+/// Whether the peer broke the connection off.
+pub fn is_reset(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::ECONNRESET | libc::EPIPE | libc::ECONNABORTED)
+    )
+}
+
 /// The error in words, its system name first, such as `EADDRNOTAVAIL: Cannot assign requested address`.
 pub fn describe(error: &io::Error) -> String {
     let Some(number) = error.raw_os_error() else {

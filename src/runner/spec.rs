@@ -36,6 +36,8 @@ pub(super) struct Spec {
     /// All sites have the same origin, so that every connection can ask for every URL.
     pub(super) one_origin: bool,
     pub(super) method: String,
+    /// Sending it twice does what sending it once does (RFC 9110 section 9.2.2).
+    pub(super) idempotent: bool,
     pub(super) timeout: Duration,
     pub(super) bind: Option<IpAddr>,
     pub(super) identity: Naming,
@@ -107,6 +109,10 @@ impl Spec {
             plan: job.plan.clone(),
             one_origin: origins.len() == 1,
             sites,
+            idempotent: matches!(
+                common.method,
+                "GET" | "HEAD" | "OPTIONS" | "TRACE" | "PUT" | "DELETE"
+            ),
             method: common.method.to_owned(),
             timeout: Duration::try_from_secs_f64(common.timeout_s).unwrap_or(Duration::MAX),
             bind: common.bind,

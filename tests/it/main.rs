@@ -17,6 +17,8 @@ mod chart_runs;
 mod fold;
 mod guard;
 mod http_faults;
+mod http_machine;
+mod http_tls;
 mod iperf2_wire;
 mod iperf3_wire;
 mod report;

@@ -15,8 +15,8 @@ pub struct Timer {
 }
 
 impl Timer {
-    /// Makes a timer whose instants count from now + `lead`.
-    pub fn new(lead: Duration) -> io::Result<Self> {
+    /// Makes a timer whose instants count from the moment that `lead` says is so far ahead.
+    pub fn new(lead: impl Fn() -> Duration) -> io::Result<Self> {
         // SAFETY: the call takes plain numbers.
         let raw = unsafe {
             libc::timerfd_create(
@@ -31,7 +31,7 @@ impl Timer {
         let descriptor = unsafe { OwnedFd::from_raw_fd(raw) };
         Ok(Self {
             descriptor,
-            epoch: steady()? + lead,
+            epoch: epoch(lead)?,
         })
     }
 
@@ -76,6 +76,22 @@ impl AsFd for Timer {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
     }
+}
+
+/// Reading of the steady clock at the moment that is `lead` ahead. Between two readings the thread may be held
+/// up; the closest pair of several is taken, and its later one, so that the timer is never early.
+fn epoch(lead: impl Fn() -> Duration) -> io::Result<Duration> {
+    let mut best = None;
+    for _ in 0..8 {
+        let before = steady()?;
+        let ahead = lead();
+        let after = steady()?;
+        let gap = after.saturating_sub(before);
+        if best.is_none_or(|(smallest, _)| gap < smallest) {
+            best = Some((gap, after + ahead));
+        }
+    }
+    Ok(best.map_or(Duration::ZERO, |(_, epoch)| epoch))
 }
 
 fn steady() -> io::Result<Duration> {

@@ -10,6 +10,8 @@ use crate::runner::record::failed_to_connect;
 
 /// A user whose connection could not be made waits this long: trying at once would only burn CPU.
 const GENTLE: Duration = Duration::from_millis(10);
+/// How deep calls may nest that end while they are sent.
+const DEPTH: u32 = 4;
 
 impl Worker<'_> {
     pub(super) fn begin_session(&mut self, due: Due) {
@@ -102,9 +104,13 @@ impl Worker<'_> {
         let over = session.call >= session.calls;
         match pause.filter(|pause| !pause.is_zero()) {
             Some(pause) if !over => self.pause(index, now + pause),
-            // Without a connection it goes on in the next pass, so that calls that end at once do not nest.
-            None if !connected && !over => self.pause(index, now),
-            _ => self.next_call(index, now),
+            // Calls that end while they are sent nest; beyond a few they go on in the next pass.
+            None if !connected && !over && self.depth >= DEPTH => self.pause(index, now),
+            _ => {
+                self.depth += 1;
+                self.next_call(index, now);
+                self.depth -= 1;
+            }
         }
     }
 

@@ -8,7 +8,7 @@ use mio::Token;
 use super::Worker;
 use crate::measure::outcome::Outcome;
 use crate::measure::sample::ConnectionSample;
-use crate::net::connect::{connect_outcome, describe};
+use crate::net::connect::{connect_outcome, describe, is_reset};
 use crate::net::stream::{Got, Stream};
 use crate::net::sys;
 use crate::runner::load::Reuse;
@@ -37,6 +37,13 @@ pub(super) enum Stage {
     Idle,
     /// Done; the server is to close.
     Lingering,
+}
+
+/// How a peer ended a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    Orderly,
+    Reset,
 }
 
 /// One connection, its buffers used again by the next in its place.
@@ -403,7 +410,7 @@ impl Worker<'_> {
                 let now = self.epoch.elapsed();
                 self.reply_complete(index, now, false);
             }
-            Cut::Nothing if self.retry_stale(index) => {}
+            Cut::Nothing if self.retry_stale(index, Ending::Orderly) => {}
             Cut::Nothing if self.connections[index as usize].reset => {
                 let text = "reset while the request was written".to_owned();
                 self.fail(index, Outcome::ResetBeforeReply, text);
@@ -433,10 +440,7 @@ impl Worker<'_> {
         let (seen, content) = (decoder.seen(), decoder.in_content());
         if error.kind() == io::ErrorKind::InvalidData {
             self.fail(index, Outcome::TlsFailed, describe(error));
-        } else if !matches!(
-            error.raw_os_error(),
-            Some(libc::ECONNRESET | libc::EPIPE | libc::ECONNABORTED)
-        ) {
+        } else if !is_reset(error) {
             let outcome = match connect_outcome(error) {
                 // The kernel gave up waiting for acknowledgements.
                 Outcome::ConnectTimeoutKernel => Outcome::Other,
@@ -445,23 +449,26 @@ impl Worker<'_> {
             self.fail(index, outcome, describe(error));
         } else if content {
             self.fail(index, Outcome::ResetInBody, describe(error));
-        } else if seen || !self.retry_stale(index) {
+        } else if seen || !self.retry_stale(index, Ending::Reset) {
             self.fail(index, Outcome::ResetBeforeReply, describe(error));
         }
     }
 
-    /// Sends the call once more when its kept connection had been closed before the peer took a byte of it.
-    ///
-    /// The kernel knows: what the peer took, it acknowledged. So the retry is safe whatever the method
-    /// (RFC 9112 section 9.3.1), and a server that closes in answer to a request is still seen as failing.
-    fn retry_stale(&mut self, index: u32) -> bool {
+    /// Sends the call once more when its kept connection turned out to be closed before a byte of the reply
+    /// (RFC 9112 section 9.3.1): a method that may be repeated once, any other only when it cannot have been taken.
+    /// An orderly end acknowledges what the peer's system took before it, so nothing acknowledged means just that.
+    fn retry_stale(&mut self, index: u32, ending: Ending) -> bool {
         let connection = &self.connections[index as usize];
         let (Some(session), Some(stream)) = (connection.session, &connection.stream) else {
             return false;
         };
-        let unread = connection.reset
-            || sys::unacknowledged_bytes(stream).is_ok_and(|left| left >= connection.written);
-        if connection.replies == 0 || self.sessions[session as usize].retried || !unread {
+        if connection.replies == 0 || self.sessions[session as usize].retried {
+            return false;
+        }
+        let untaken = connection.written == 0
+            || ending == Ending::Orderly
+                && sys::unacknowledged_bytes(stream).is_ok_and(|left| left >= connection.written);
+        if !self.spec.idempotent && !untaken {
             return false;
         }
         self.drop_connection(index);

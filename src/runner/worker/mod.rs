@@ -110,6 +110,8 @@ pub(super) struct Worker<'a> {
     buffer: Box<[u8]>,
     /// Connects begun in this pass.
     burst: u32,
+    /// Calls that are being begun inside the end of another.
+    depth: u32,
 }
 
 impl<'a> Worker<'a> {
@@ -121,7 +123,7 @@ impl<'a> Worker<'a> {
         wakes: Wakes,
         record: Record,
     ) -> io::Result<Self> {
-        let timer = Timer::new(epoch.lead())?;
+        let timer = Timer::new(|| epoch.lead())?;
         wakes.poll.registry().register(
             &mut SourceFd(&std::os::fd::AsRawFd::as_raw_fd(&timer)),
             TIMER,
@@ -151,6 +153,7 @@ impl<'a> Worker<'a> {
             record,
             buffer: vec![0; BUFFER].into_boxed_slice(),
             burst: 0,
+            depth: 0,
         })
     }
 
@@ -184,7 +187,12 @@ impl<'a> Worker<'a> {
             }
             for event in &events {
                 let token = event.token();
-                if token == TIMER || token == WAKER {
+                if token == WAKER {
+                    continue;
+                }
+                if token == TIMER {
+                    // It will not ring again by itself.
+                    self.armed = Duration::ZERO;
                     continue;
                 }
                 let closed = event.is_read_closed() || event.is_error();

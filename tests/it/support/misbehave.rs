@@ -207,7 +207,11 @@ fn serve(mut socket: &TcpStream, shared: &Shared) {
                 (OK.to_vec(), f64::from(calls) < after)
             }
             "/closeinanswer" if calls > 1 => (Vec::new(), false),
-            "/ok" | "/closeinanswer" => (OK.to_vec(), true),
+            "/resetinanswer" if calls > 1 => {
+                reset(socket);
+                return;
+            }
+            "/ok" | "/closeinanswer" | "/resetinanswer" => (OK.to_vec(), true),
             "/404" => (plain("404 Not Found"), true),
             "/500" => (plain("500 Internal Server Error"), true),
             "/600" => (plain("600 Odd"), true),
