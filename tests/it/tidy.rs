@@ -101,6 +101,24 @@ fn import_table() -> BTreeMap<String, BTreeSet<String>> {
     table
 }
 
+/// The paths that begin with what follows `crate::`: one, or one for each name in braces.
+fn imported(rest: &str) -> Vec<String> {
+    let path: String = rest
+        .chars()
+        .take_while(|c| c.is_alphanumeric() || matches!(c, '_' | ':'))
+        .collect();
+    let Some(group) = rest[path.len()..].strip_prefix('{') else {
+        return vec![path];
+    };
+    group
+        .split('}')
+        .next()
+        .unwrap_or_default()
+        .split(',')
+        .map(|name| format!("{path}{}", name.trim()))
+        .collect()
+}
+
 #[test]
 fn rooms_import_only_what_the_architecture_allows() {
     let table = import_table();
@@ -124,11 +142,7 @@ fn rooms_import_only_what_the_architecture_allows() {
             continue;
         }
         for (line, code) in code_lines(without_tests(&text)) {
-            for part in code.split("crate::").skip(1) {
-                let path: String = part
-                    .chars()
-                    .take_while(|c| c.is_alphanumeric() || matches!(c, '_' | ':'))
-                    .collect();
+            for path in code.split("crate::").skip(1).flat_map(imported) {
                 let other = path.split("::").next().unwrap_or_default();
                 if other == room || other.is_empty() || !table.contains_key(other) {
                     continue;

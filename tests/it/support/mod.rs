@@ -5,6 +5,7 @@
     reason = "each helper has its users as features get their tests"
 )]
 
+pub mod browser;
 pub mod load;
 pub mod misbehave;
 pub mod notebook;
