@@ -1,0 +1,83 @@
+//! The workload's place in the program: its settings, its thread, its gate.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::thread;
+
+use tokio::runtime;
+use tokio::sync::{oneshot, watch};
+
+use crate::config::{self, Config};
+use crate::serve::{self, Gate, Listener, Phase, Place, ServeLimits};
+use crate::workload::{Discipline, WhenFull, Workload, WorkloadConfig};
+
+/// Descriptors that clients of the workload never get: dashboard, database, running tests.
+const RESERVED_FILES: u64 = 1280;
+
+/// The workload as the flags describe it.
+pub(super) fn workload(config: &Config) -> Arc<Workload> {
+    let settings = &config.workload_settings;
+    Workload::new(WorkloadConfig {
+        name: config.node.name.clone(),
+        region: config.node.region.clone(),
+        threads: settings.threads,
+        in_service: settings.in_service,
+        discipline: match settings.discipline {
+            config::Discipline::Fifo => Discipline::Fifo,
+            config::Discipline::Shared => Discipline::Shared,
+        },
+        queue: settings.queue,
+        when_full: match settings.when_full {
+            config::WhenFull::Refuse => WhenFull::Refuse,
+            config::WhenFull::StopAccepting => WhenFull::StopAccepting,
+        },
+        backlog: settings.backlog,
+        tutorial: settings.tutorial,
+    })
+}
+
+/// Serves the workload from one thread of its own, so that a busy dashboard cannot slow it, nor it the dashboard.
+///
+/// What is returned resolves when its drain is over.
+pub(super) fn serve(
+    workload: &Arc<Workload>,
+    listeners: Vec<Listener>,
+    open_files: u64,
+    phase: watch::Receiver<Phase>,
+) -> io::Result<oneshot::Receiver<()>> {
+    let (done, over) = oneshot::channel();
+    let runtime = runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let connections = open_files.saturating_sub(RESERVED_FILES).max(64);
+    let limits = ServeLimits::workload(usize::try_from(connections).unwrap_or(usize::MAX));
+    let router = workload.router();
+    let gate = gate(workload);
+    thread::Builder::new()
+        .name("workload".to_owned())
+        .spawn(move || {
+            if let Err(error) =
+                runtime.block_on(serve::serve(listeners, router, limits, gate, phase))
+            {
+                tracing::error!(%error, "the workload cannot be served");
+            }
+            let _ = done.send(());
+        })?;
+    Ok(over)
+}
+
+/// A server that stops accepting when it is full asks for a place before each connection.
+fn gate(workload: &Arc<Workload>) -> Option<Gate> {
+    if workload.config().when_full != WhenFull::StopAccepting {
+        return None;
+    }
+    let workload = Arc::clone(workload);
+    Some(Arc::new(
+        move || -> Pin<Box<dyn Future<Output = Place> + Send>> {
+            let workload = Arc::clone(&workload);
+            Box::pin(async move { Box::new(workload.ready_to_accept().await) as Place })
+        },
+    ))
+}
