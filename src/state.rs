@@ -1,12 +1,16 @@
 //! What the pages and the API share.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
+use bytes::Bytes;
+
+use crate::net::sys;
 use crate::store::Store;
 use crate::supervisor::Supervisor;
-use crate::workload::Workload;
+use crate::workload::mandelbrot::Work;
+use crate::workload::{Workload, picture};
 
 /// Handles to everything that pages and API show or change; clones share them.
 #[derive(Clone)]
@@ -21,6 +25,46 @@ pub struct AppState {
     pub node: Arc<NodeFacts>,
     /// When the program started.
     pub started: Instant,
+}
+
+impl AppState {
+    /// The workload's picture, drawn small and once for the pages; `None` when drawing it failed.
+    pub async fn picture(&self) -> Option<Bytes> {
+        static PICTURE: OnceLock<Bytes> = OnceLock::new();
+        if let Some(png) = PICTURE.get() {
+            return Some(png.clone());
+        }
+        tokio::task::spawn_blocking(|| {
+            // A fourth of the points of the standard work and few iterations: some 10 ms of one core.
+            let work = Work::new((500, 400), 200, (-0.75, 0.0), 2.5).unwrap_or(Work::LIGHT);
+            PICTURE.get_or_init(|| picture(work).into()).clone()
+        })
+        .await
+        .ok()
+    }
+
+    /// How the workload works its requests off, in words; empty when it is off.
+    pub fn workload_words(&self) -> String {
+        let Some(workload) = &self.workload else {
+            return String::new();
+        };
+        let status = workload.status();
+        format!(
+            "{} at once, queue of {}; {} served so far",
+            if status.in_service == 1 {
+                "1 picture".to_owned()
+            } else {
+                format!("{} pictures", status.in_service)
+            },
+            status.queue,
+            status.served
+        )
+    }
+
+    /// Files that this process may have open; `None` where the system does not say.
+    pub fn open_files(&self) -> Option<u64> {
+        sys::open_files().ok()
+    }
 }
 
 /// What this node is called and where it listens; fixed once it serves.

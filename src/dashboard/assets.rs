@@ -27,7 +27,6 @@ pub fn mark_path() -> String {
 }
 
 /// Answers `GET /static/{name}`: only the present names exist.
-#[expect(clippy::unused_async, reason = "a handler is asynchronous")]
 pub async fn serve(Path(name): Path<String>) -> Response {
     let asked = format!("/static/{name}");
     let found = [

@@ -1,9 +1,72 @@
 //! The pages: each one is its parameters, a typed page, a template of the same name and a handler.
 
+pub mod api_page;
 pub mod assets;
+pub mod context;
+pub mod download;
+pub mod error;
 pub mod fields;
 pub mod frame;
+pub mod history;
+pub mod home;
 pub mod launch;
+pub mod lines;
+pub mod peers;
+pub mod picture;
 pub mod ruler;
 pub mod run;
+pub mod theme;
 pub mod words;
+
+use axum::Router;
+use axum::http::{Method, StatusCode, Uri};
+use axum::response::Response;
+use axum::routing::{get, post};
+
+use crate::state::AppState;
+use context::Visit;
+use error::Trouble;
+
+/// All pages and downloads.
+pub fn router(state: AppState) -> Router {
+    Router::new()
+        .route("/", get(home::show))
+        .route("/runs", get(history::show))
+        .route("/runs.csv", get(download::runs_csv))
+        .route("/runs/new", get(launch::show).post(launch::submit))
+        .route("/runs/{id}", get(run::handler::show))
+        .route("/runs/{id}/live", get(run::handler::live))
+        .route("/runs/{id}/cancel", post(run::handler::cancel))
+        .route("/runs/{id}/baseline", post(run::handler::baseline))
+        .route("/runs/{id}/edit", post(run::handler::edit))
+        .route(
+            "/runs/{id}/delete",
+            get(run::handler::ask_delete).post(run::handler::delete),
+        )
+        .route("/runs/{id}/charts/{file}", get(download::drawing))
+        .route("/runs/{id}/{file}", get(download::file))
+        .route("/peers", get(peers::show).post(peers::create))
+        .route("/peers/{name}", post(peers::change))
+        .route(
+            "/peers/{name}/delete",
+            get(peers::ask_delete).post(peers::delete),
+        )
+        .route("/api", get(api_page::show))
+        .route("/theme", post(theme::set))
+        .route(picture::PATH, get(picture::serve))
+        .route("/static/{name}", get(assets::serve))
+        .method_not_allowed_fallback(wrong_method)
+        .fallback(missing)
+        .with_state(state)
+}
+
+async fn missing(visit: Visit, uri: Uri) -> Response {
+    let shown: String = uri.path().chars().take(80).collect();
+    Trouble::missing(format!("There is no page {shown}")).answer(visit.frame())
+}
+
+async fn wrong_method(visit: Visit, method: Method) -> Response {
+    let mut trouble = Trouble::missing(format!("{method} does not work on this page"));
+    trouble.status = StatusCode::METHOD_NOT_ALLOWED;
+    trouble.answer(visit.frame())
+}

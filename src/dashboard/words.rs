@@ -166,7 +166,11 @@ pub fn seconds(value: f64) -> String {
     let whole = value.round();
     let (hours, rest) = ((whole / 3600.0).floor(), whole % 3600.0);
     let (minutes, left) = ((rest / 60.0).floor(), rest % 60.0);
-    if hours > 0.0 {
+    if hours > 0.0 && minutes == 0.0 {
+        format!("{hours:.0}\u{a0}h")
+    } else if hours == 0.0 && left == 0.0 {
+        format!("{minutes:.0}\u{a0}min")
+    } else if hours > 0.0 {
         format!("{hours:.0}\u{a0}h {minutes:.0}\u{a0}min")
     } else {
         format!("{minutes:.0}\u{a0}min {left:.0}\u{a0}s")
@@ -291,6 +295,8 @@ mod tests {
             (0.41, "410 ms"),
             (27.0, "27 s"),
             (153.8, "2 min 34 s"),
+            (120.0, "2 min"),
+            (3_600.0, "1 h"),
             (3_900.0, "1 h 5 min"),
             (f64::INFINITY, DASH),
         ] {

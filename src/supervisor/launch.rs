@@ -41,7 +41,7 @@ pub enum LaunchError {
     Refused {
         /// What a person reads.
         sentence: String,
-        /// The host to register as a peer, where that would allow it.
+        /// The address (or, before it is known, the host) to register as a peer, where that would allow it.
         registrable: Option<String>,
     },
     /// Fields are at fault.
@@ -191,7 +191,13 @@ impl Core {
                         registrable: None,
                     })?;
             for address in addresses {
-                self.settings.rule.check(address, &peers).map_err(refuse)?;
+                self.settings
+                    .rule
+                    .check(address, &peers)
+                    .map_err(|refusal| LaunchError::Refused {
+                        registrable: refusal.registrable.then(|| address.ip().to_string()),
+                        sentence: refusal.sentence,
+                    })?;
             }
         }
         Ok(())

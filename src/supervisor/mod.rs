@@ -28,7 +28,7 @@ pub use instrument::{Found, Instrument, Pinned, StopHandle};
 pub use launch::{Launch, LaunchError};
 use live::{Cause, Live};
 pub use network::Network;
-pub use registry::{PeerError, read_peer};
+pub use registry::{PeerError, is_public, read_peer};
 pub use texts::{check_note, check_tags};
 
 /// Runs that may wait for their turn.

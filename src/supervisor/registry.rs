@@ -367,7 +367,7 @@ impl<'a> Fields<'a> {
 }
 
 /// Whether an address may belong to somebody else: neither loopback nor private (RFC 1918, 6598, 4193).
-fn is_public(address: IpAddr) -> bool {
+pub fn is_public(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(ip) => {
             let shared = ip.octets()[0] == 100 && ip.octets()[1] & 0xC0 == 64;

@@ -21,6 +21,7 @@ mod http_machine;
 mod http_tls;
 mod iperf2_wire;
 mod iperf3_wire;
+mod pages;
 mod report;
 mod run_command;
 mod serve;

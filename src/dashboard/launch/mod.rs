@@ -2,3 +2,7 @@
 
 pub mod fields;
 pub mod form;
+mod handler;
+pub mod page;
+
+pub use handler::{read, show, submit, tags};

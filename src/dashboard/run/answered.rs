@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::dashboard::words;
 use crate::measure::outcome::Outcome;
+use crate::measure::run::Run;
 use crate::measure::series::HttpSeries;
 use crate::measure::summary::{Distribution, ServedBy, Summary};
 
@@ -52,14 +53,15 @@ pub struct Row {
 const MOST: usize = 40;
 
 /// The tables for this summary; `None` where no reply names a backend or region.
-pub fn answered(summary: &Summary, series: Option<&HttpSeries>) -> Option<Answered> {
-    let (served_by, regions, planned, latency, outcomes) = match summary {
+pub fn answered(run: &Run, summary: &Summary, series: Option<&HttpSeries>) -> Option<Answered> {
+    let (served_by, regions, planned, latency, outcomes, censored) = match summary {
         Summary::Rate(figures) => (
             &figures.served_by,
             &figures.regions,
             figures.planned,
             &figures.latency_ms,
             &figures.outcomes,
+            figures.censored,
         ),
         Summary::Users(figures) => (
             &figures.served_by,
@@ -69,6 +71,7 @@ pub fn answered(summary: &Summary, series: Option<&HttpSeries>) -> Option<Answer
                 .unwrap_or_else(|| figures.outcomes.values().sum()),
             &figures.latency_ms,
             &figures.outcomes,
+            figures.censored,
         ),
         Summary::Fetch(_) => return None,
     };
@@ -78,7 +81,13 @@ pub fn answered(summary: &Summary, series: Option<&HttpSeries>) -> Option<Answer
         .filter_map(|outcome| outcomes.get(outcome.key()))
         .sum();
     let whole = Whole {
-        planned,
+        // What has not ended yet is nobody's failure.
+        planned: if run.state.is_final() {
+            planned
+        } else {
+            outcomes.values().sum()
+        },
+        limit_ms: (censored > 0).then(|| run.plan.timeout_s() * 1000.0),
         replies,
         latency,
     };
@@ -95,8 +104,22 @@ pub fn answered(summary: &Summary, series: Option<&HttpSeries>) -> Option<Answer
 /// What the shares are taken of.
 struct Whole<'a> {
     planned: u64,
+    /// The timeout, where some latencies are cut off at it.
+    limit_ms: Option<f64>,
     replies: u64,
     latency: &'a Distribution,
+}
+
+impl Whole<'_> {
+    /// A latency, or the timeout that it was cut off at.
+    fn ms(&self, value: Option<f64>) -> String {
+        match (value, self.limit_ms) {
+            (Some(value), Some(limit)) if value >= limit * 0.999 => {
+                format!("≥\u{a0}{}", words::seconds(limit / 1000.0))
+            }
+            _ => words::ms(value),
+        }
+    }
 }
 
 fn part(
@@ -157,8 +180,8 @@ fn part(
     }
     rows.push(Row {
         sum: true,
-        p50: words::ms(whole.latency.p50),
-        p99: words::ms(whole.latency.p99),
+        p50: whole.ms(whole.latency.p50),
+        p99: whole.ms(whole.latency.p99),
         ..line("all".to_owned(), whole.planned)
     });
     Part {

@@ -1,5 +1,6 @@
 //! Charts as they stand on the page: title, both drawings, data table, and which of them stand side by side.
 
+use crate::chart::{Figure, Svg};
 use crate::dashboard::words::{self, Piece};
 
 /// One chart with all that belongs to it.
@@ -14,9 +15,9 @@ pub struct FigureView {
     /// What is drawn, and n.
     pub subtitle: String,
     /// The wide drawing.
-    pub desk: String,
+    pub desk: Svg,
     /// The narrow drawing.
-    pub phone: String,
+    pub phone: Svg,
     /// Head of the data table.
     pub head: Vec<Cell>,
     /// Its rows.
@@ -36,6 +37,47 @@ pub struct Cell {
     pub text: String,
     /// Whether it is a number.
     pub right: bool,
+}
+
+/// The charts of a run in rows of one or two, as the page sets them.
+pub fn rows(run: i64, figures: Vec<Figure>, names: &[&str]) -> Vec<Vec<FigureView>> {
+    let mut rows: Vec<Vec<FigureView>> = Vec::new();
+    let mut open = false;
+    for figure in figures {
+        let pair = figure.pair;
+        let figure = view(run, figure, names);
+        match rows.last_mut() {
+            Some(row) if open && pair => {
+                row.push(figure);
+                open = false;
+            }
+            _ => {
+                open = pair;
+                rows.push(vec![figure]);
+            }
+        }
+    }
+    rows
+}
+
+fn view(run: i64, figure: Figure, names: &[&str]) -> FigureView {
+    let (head, rows) = table(&figure.table.head, &figure.table.rows);
+    FigureView {
+        run,
+        name: figure.name,
+        title: words::pieces(&figure.title, names),
+        subtitle: figure.subtitle,
+        desk: figure.desk.inline(),
+        phone: figure.phone.inline(),
+        head,
+        rows,
+        empty: figure.empty,
+        csv: match figure.name {
+            "replies-over-time" => "intervals.csv",
+            _ => "requests.csv",
+        },
+        links: true,
+    }
 }
 
 /// Head and rows of a data table; a column of numbers is set to the right.

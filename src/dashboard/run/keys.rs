@@ -18,16 +18,21 @@ pub struct Key {
     pub hot: bool,
 }
 
-/// The key figures of this summary.
-pub fn keys(plan: &Plan, summary: &Summary) -> Vec<Key> {
+/// The key figures of this summary, whole or so far.
+pub fn keys(plan: &Plan, summary: &Summary, live: bool) -> Vec<Key> {
     match summary {
-        Summary::Rate(figures) => rate(plan, figures),
+        Summary::Rate(figures) if live => {
+            // Shares are of what has ended, not of what is still to come.
+            let ended = figures.outcomes.values().sum();
+            rate(plan, figures, ended, "ended so far")
+        }
+        Summary::Rate(figures) => rate(plan, figures, figures.planned, "planned"),
         Summary::Users(figures) => users(plan, figures),
         Summary::Fetch(figures) => fetch(figures),
     }
 }
 
-fn rate(plan: &Plan, figures: &RateSummary) -> Vec<Key> {
+fn rate(plan: &Plan, figures: &RateSummary, whole: u64, what: &str) -> Vec<Key> {
     let ok = figures.outcomes.get("ok").copied().unwrap_or(0);
     let mut keys = vec![
         key(
@@ -39,12 +44,12 @@ fn rate(plan: &Plan, figures: &RateSummary) -> Vec<Key> {
             "Answered well",
             Measure::per_s(figures.achieved_per_s),
             format!(
-                "{} of {} planned",
-                words::percent(ok, figures.planned),
-                words::count(figures.planned)
+                "{} of {} {what}",
+                words::percent(ok, whole),
+                words::count(whole)
             ),
         ),
-        troubles(figures.planned, figures.unsent, &figures.outcomes, ok),
+        troubles(whole, figures.unsent, &figures.outcomes, ok),
     ];
     keys.extend(latency(
         "Latency",

@@ -5,6 +5,7 @@ pub mod belief;
 pub mod figures;
 #[cfg(test)]
 mod fixture;
+pub mod handler;
 pub mod keys;
 pub mod old;
 pub mod pages;

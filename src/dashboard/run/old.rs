@@ -1,5 +1,13 @@
 //! What the old tool would have told: its own text with the misleading figures marked, and the truth in the same order.
 
+use std::ops::Range;
+
+use crate::dashboard::words;
+use crate::measure::run::{Run, State};
+use crate::measure::summary::Summary;
+use crate::measure::verdict::httperf::{Misleading, httperf_view};
+use crate::report;
+
 /// The panel.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Old {
@@ -31,4 +39,114 @@ pub struct Truth {
     pub fact: String,
     /// Why the old one misleads.
     pub why: String,
+}
+
+/// The panel for this run; `None` where there is nothing to compare.
+pub fn old(run: &Run) -> Option<Old> {
+    let Some(Summary::Rate(summary)) = &run.summary else {
+        return None;
+    };
+    if run.state != State::Finished || summary.replies == 0 {
+        return None;
+    }
+    let view = httperf_view(summary);
+    let printed = |ms: Option<f64>| words::ms(ms);
+    if view.differs.is_empty() {
+        return Some(Old {
+            head: "httperf would have told you the same".to_owned(),
+            lead: "Its rates, times and errors agree with what is said here. What it cannot say is who answered, how late the sends were, and the percentiles.".to_owned(),
+            ..Old::default()
+        });
+    }
+    let (text, truths) = marked(&report::httperf_text(run, summary), view.differs);
+    Some(Old {
+        head: format!(
+            "httperf would have told you: median {}, average {}",
+            printed(view.connection_time_ms.median),
+            printed(view.connection_time_ms.avg)
+        ),
+        lead: "Left, what httperf 0.9.0 prints for these same requests. Right, what is true."
+            .to_owned(),
+        tool: "httperf",
+        text,
+        truths,
+    })
+}
+
+/// The tool's own lines with its figures in them, marked in reading order, and the truths in the same order.
+fn marked(report: &str, differs: Vec<Misleading>) -> (Vec<Marked>, Vec<Truth>) {
+    let own = report
+        .split("\nOffered load")
+        .next()
+        .unwrap_or(report)
+        .trim_end();
+    let mut found: Vec<(Option<Range<usize>>, Misleading)> = differs
+        .into_iter()
+        .map(|misleading| (place(own, &misleading.label), misleading))
+        .collect();
+    // Figures without a place of their own come last.
+    found.sort_by_key(|(place, _)| place.as_ref().map_or(usize::MAX, |place| place.start));
+    let mut text = Vec::new();
+    let mut truths = Vec::new();
+    let mut at = 0;
+    for (index, (place, misleading)) in found.into_iter().enumerate() {
+        if let Some(place) = place.filter(|place| place.start >= at) {
+            text.push(Marked {
+                text: own[at..place.start].to_owned(),
+                number: None,
+            });
+            text.push(Marked {
+                text: misleading.httperf,
+                number: Some(index + 1),
+            });
+            at = place.end;
+        }
+        truths.push(Truth {
+            fact: misleading.truth,
+            why: misleading.why,
+        });
+    }
+    text.push(Marked {
+        text: own[at..].to_owned(),
+        number: None,
+    });
+    (text, truths)
+}
+
+/// Where httperf prints the figure of this label.
+fn place(text: &str, label: &str) -> Option<Range<usize>> {
+    let (line, from, to) = match label {
+        "Connection rate" => ("Connection rate: ", "", " ("),
+        "Connection time: avg" => ("Connection time [ms]: min ", "avg ", " max"),
+        "Connection time: median" => ("Connection time [ms]: min ", "median ", " stddev"),
+        "Reply rate" => ("Reply rate [replies/s]: ", "", "\n"),
+        "CPU time" => ("CPU time [s]: ", "total ", ")"),
+        "Errors" => ("Total: connections ", "replies ", " test-duration"),
+        "Reply status" => ("Reply status: ", "5xx=", "\n"),
+        "Errors: addrunavail" => ("Errors: fd-unavail ", "addrunavail ", " ftab-full"),
+        _ => return None,
+    };
+    let line_at = text.find(line)? + line.len();
+    let start = line_at + text[line_at..].find(from)?;
+    let end = start + text[start..].find(to)?;
+    Some(start..end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dashboard::run::fixture;
+
+    #[test]
+    fn each_misleading_figure_is_marked_where_httperf_prints_it() {
+        let (run, _) = fixture::rate();
+        let old = old(&run).unwrap();
+        let marks: Vec<usize> = old.text.iter().filter_map(|part| part.number).collect();
+        assert!(!marks.is_empty());
+        assert!(marks.is_sorted());
+        assert!(old.truths.len() >= marks.len());
+        let text: String = old.text.iter().map(|part| part.text.as_str()).collect();
+        assert!(text.starts_with("httperf "), "{text}");
+        assert!(!text.contains("Offered load"), "{text}");
+    }
 }

@@ -1,13 +1,15 @@
 //! A run as its page shows it: every word, in the order of the page.
 
+use crate::chart::{self, ChartInput, Figure};
 use crate::dashboard::ruler::{self, Ruler};
 use crate::dashboard::run::answered::{self, Answered};
 use crate::dashboard::run::belief::{self, Belief};
-use crate::dashboard::run::figures::FigureView;
+use crate::dashboard::run::figures::{self, FigureView};
 use crate::dashboard::run::keys::{self, Key};
 use crate::dashboard::run::old::Old;
 use crate::dashboard::run::rail::{self, Fact};
 use crate::dashboard::words::{self, Piece};
+use crate::measure::command_line;
 use crate::measure::plan::{Kind, Plan};
 use crate::measure::run::{Limit, ObjectiveResult, Run, State};
 use crate::measure::series::HttpSeries;
@@ -160,12 +162,18 @@ pub struct Rows {
     pub requests: Option<u64>,
 }
 
-/// The page's words for this run; charts and the old tool's view are added by the caller.
+/// The page's words for this run, with its charts.
 pub fn view(run: &Run, series: Option<&HttpSeries>, rows: Rows) -> RunView {
     let names = names(run);
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let title = title(run);
     let live = !run.state.is_final();
+    let command = if run.command.is_empty() {
+        command_line::write(&run.plan)
+    } else {
+        run.command.clone()
+    };
+    let drawn = figures::rows(run.id, charts(run, series), &names);
     RunView {
         id: run.id,
         kind: kind_words(run.kind),
@@ -202,13 +210,14 @@ pub fn view(run: &Run, series: Option<&HttpSeries>, rows: Rows) -> RunView {
         },
         keys: match (&run.summary, run.state) {
             (None, _) | (_, State::Queued) => Vec::new(),
-            (Some(summary), _) => keys::keys(&run.plan, summary),
+            (Some(summary), _) => keys::keys(&run.plan, summary, live),
         },
-        nothing: nothing(run, series),
+        nothing: drawn.is_empty().then(|| nothing(run)),
+        figures: drawn,
         answered: run
             .summary
             .as_ref()
-            .and_then(|summary| answered::answered(summary, series)),
+            .and_then(|summary| answered::answered(run, summary, series)),
         limits: if live {
             Vec::new()
         } else {
@@ -216,8 +225,8 @@ pub fn view(run: &Run, series: Option<&HttpSeries>, rows: Rows) -> RunView {
         },
         failures: failures(run.summary.as_ref()).iter().map(failure).collect(),
         failures_more: failures_more(run.summary.as_ref()),
-        command_wrapped: wrapped(&run.command),
-        command: run.command.clone(),
+        command_wrapped: wrapped(&command),
+        command,
         outcomes: run
             .summary
             .as_ref()
@@ -434,21 +443,40 @@ fn fetch_ruler(figures: &FetchSummary) -> Option<Ruler> {
     (!parts.is_empty()).then(|| ruler::phases(&parts))
 }
 
-/// The sentence that stands where the charts would.
-fn nothing(run: &Run, series: Option<&HttpSeries>) -> Option<String> {
-    let drawn = series.is_some_and(|series| !series.bins.is_empty());
-    if drawn || run.kind == Kind::Fetch && run.summary.is_some() && run.state == State::Finished {
-        return None;
+/// What the charts of this run are made from; `None` before there are figures.
+pub fn chart_input<'a>(run: &'a Run, series: Option<&'a HttpSeries>) -> Option<ChartInput<'a>> {
+    Some(ChartInput {
+        plan: &run.plan,
+        summary: run.summary.as_ref()?,
+        series: series?,
+        state: run.state,
+        when: run.started_at,
+        objectives: &run.objectives,
+    })
+}
+
+fn charts(run: &Run, series: Option<&HttpSeries>) -> Vec<Figure> {
+    let Some(input) = chart_input(run, series) else {
+        return Vec::new();
+    };
+    match run.state {
+        State::Queued => Vec::new(),
+        State::Running => chart::live(&input),
+        _ => chart::figures(&input),
     }
-    Some(match run.state {
+}
+
+/// The sentence that stands where the charts would.
+fn nothing(run: &Run) -> String {
+    match run.state {
         State::Queued => "Charts stand here once it runs.".to_owned(),
         State::Running => "No request has ended yet.".to_owned(),
         State::Failed => match &run.error {
-            Some(error) => format!("No samples: {error}"),
+            Some(error) => format!("No samples. {}", belief::sentence(error)),
             None => "No samples.".to_owned(),
         },
-        _ => "No samples: no request was sent.".to_owned(),
-    })
+        _ => "No samples: no request has ended.".to_owned(),
+    }
 }
 
 fn limit(limit: &Limit) -> LimitLine {
@@ -525,7 +553,7 @@ pub fn wrapped(command: &str) -> String {
 }
 
 /// Names from outside that may stand in sentences.
-fn names(run: &Run) -> Vec<String> {
+pub fn names(run: &Run) -> Vec<String> {
     let mut names: Vec<String> = match &run.summary {
         Some(Summary::Rate(figures)) => figures
             .served_by

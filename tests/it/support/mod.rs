@@ -9,6 +9,7 @@ pub mod browser;
 pub mod load;
 pub mod misbehave;
 pub mod notebook;
+pub mod pages;
 pub mod process;
 pub mod raw;
 pub mod server;

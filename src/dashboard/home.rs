@@ -1,0 +1,190 @@
+//! The home page: the last finding, or this node's own picture where nothing was measured yet.
+
+use askama::Template;
+use axum::extract::State as Shared;
+use axum::http::StatusCode;
+use axum::response::Response;
+
+use crate::dashboard::context::{self, Visit};
+use crate::dashboard::error::Trouble;
+use crate::dashboard::frame::{Frame, Place, page};
+use crate::dashboard::lines::{self, Line};
+use crate::dashboard::picture;
+use crate::dashboard::run::view::{self, Rows, RunView};
+use crate::dashboard::words;
+use crate::measure::run::State;
+use crate::state::AppState;
+use crate::store::Filter;
+
+/// Findings on the page.
+const FINDINGS: usize = 8;
+
+#[derive(Template)]
+#[template(path = "home.html")]
+struct HomePage {
+    frame: Frame,
+    last: Option<RunView>,
+    workload: String,
+    picture: String,
+    picture_words: String,
+    now: Vec<Line>,
+    findings: Vec<Line>,
+    total: String,
+    examples: [Example; 3],
+    node: Vec<NodeLine>,
+}
+
+struct Example {
+    line: String,
+    href: String,
+}
+
+struct NodeLine {
+    name: &'static str,
+    value: String,
+    note: String,
+}
+
+/// Answers `GET /`.
+pub async fn show(visit: Visit, Shared(state): Shared<AppState>) -> Response {
+    match make(&visit, &state).await {
+        Ok(home) => page(StatusCode::OK, &home),
+        Err(trouble) => trouble.answer(visit.frame()),
+    }
+}
+
+async fn make(visit: &Visit, state: &AppState) -> Result<HomePage, Trouble> {
+    let read = |error| Trouble::storage(&error);
+    let runs = state
+        .store
+        .runs(Filter::default(), None, FINDINGS * 3)
+        .await
+        .map_err(read)?;
+    let total = state.store.count(Filter::default()).await.map_err(read)?;
+    let peers = state.store.peers().await.map_err(read)?.len() as u64;
+    let ended: Vec<_> = runs.iter().filter(|run| run.state.is_final()).collect();
+    let last = ended
+        .iter()
+        .find(|run| run.state == State::Finished)
+        .map(|run| view::view(run, None, Rows::default()));
+    let open = state.supervisor.open_runs();
+    let workload = context::workload_url(&state.node).unwrap_or_default();
+    let title = if open.is_empty() {
+        "tidemark".to_owned()
+    } else {
+        format!(
+            "{} open · tidemark",
+            words::plural(open.len() as u64, "run", "runs")
+        )
+    };
+    let mut frame = visit.frame().at(
+        Place::Nowhere,
+        if total == 0 {
+            "tidemark: nothing measured yet".to_owned()
+        } else {
+            title
+        },
+    );
+    frame.reloads = false;
+    Ok(HomePage {
+        frame,
+        last,
+        picture: picture::PATH.to_owned(),
+        picture_words: if workload.is_empty() {
+            "The workload's picture. This node serves none: its workload is off.".to_owned()
+        } else {
+            "What the workload computes anew for every request: the Mandelbrot set.".to_owned()
+        },
+        now: open.iter().map(lines::line).collect(),
+        findings: ended
+            .iter()
+            .take(FINDINGS)
+            .map(|run| lines::line(run))
+            .collect(),
+        total: words::count(total),
+        examples: examples(&workload),
+        node: node(state, peers),
+        workload,
+    })
+}
+
+/// Three lines that work on this node as they stand.
+fn examples(workload: &str) -> [Example; 3] {
+    let url = if workload.is_empty() {
+        "http://127.0.0.1:8000/"
+    } else {
+        workload
+    };
+    let parsed = url::Url::parse(url).ok();
+    let host = parsed
+        .as_ref()
+        .and_then(|url| url.host_str())
+        .unwrap_or("127.0.0.1");
+    let port = parsed
+        .as_ref()
+        .and_then(url::Url::port_or_known_default)
+        .unwrap_or(8000);
+    [
+        format!("httperf --server {host} --port {port} --num-conns 50 --rate 5"),
+        format!("siege -c 4 -r 5 {url}"),
+        format!("curl -w '%{{time_total}}\\n' -o /dev/null -s {url}"),
+    ]
+    .map(|line| Example {
+        href: context::query("/runs/new", &[("command", &line)]),
+        line,
+    })
+}
+
+fn node(state: &AppState, peers: u64) -> Vec<NodeLine> {
+    let facts = &state.node;
+    let join = |addresses: &[std::net::SocketAddr]| {
+        addresses
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    let local = facts
+        .dashboard
+        .iter()
+        .all(|address| address.ip().is_loopback());
+    let mut out = Vec::new();
+    if facts.workload.is_empty() {
+        out.push(NodeLine {
+            name: "Workload",
+            value: "off".to_owned(),
+            note: "switched off by --workload off".to_owned(),
+        });
+    } else {
+        out.push(NodeLine {
+            name: "Workload",
+            value: join(&facts.workload),
+            note: state.workload_words(),
+        });
+    }
+    out.push(NodeLine {
+        name: "This dashboard",
+        value: join(&facts.dashboard),
+        note: if local {
+            "only this machine can reach it".to_owned()
+        } else {
+            "other machines can reach it".to_owned()
+        },
+    });
+    let mut allowed = vec!["this machine".to_owned()];
+    allowed.extend(facts.allow.iter().cloned());
+    out.push(NodeLine {
+        name: "Tests may go to",
+        value: allowed.join(", "),
+        note: match peers {
+            0 => "and to peers, once one is registered".to_owned(),
+            number => format!("and to {}", words::plural(number, "peer", "peers")),
+        },
+    });
+    out.push(NodeLine {
+        name: "Answers are told apart by",
+        value: facts.identity_header.clone(),
+        note: format!("regions by {}", facts.region_header),
+    });
+    out
+}

@@ -1,0 +1,476 @@
+//! The launch page: the form with its values, how the pasted line was read, what it will cost, and whether this machine can do it.
+
+use askama::Template;
+
+use crate::dashboard::fields::{self, ErrorLine, Group, Input, Values};
+use crate::dashboard::frame::{Frame, Place};
+use crate::dashboard::launch::{fields as form_fields, form};
+use crate::dashboard::run::rail::Fact;
+use crate::dashboard::run::view;
+use crate::dashboard::words;
+use crate::measure::command_line::{self, Reading, WordNote};
+use crate::measure::objective::Objectives;
+use crate::measure::plan::{Caps, Kind, Plan, Rate};
+
+/// What one showing of the form is made from.
+pub struct Showing<'a> {
+    /// What stands around it.
+    pub frame: Frame,
+    /// The kind of run.
+    pub kind: Kind,
+    /// The fields' values.
+    pub values: Values,
+    /// The pasted line.
+    pub pasted: String,
+    /// How it was read.
+    pub reading: Option<Reading>,
+    /// Faults found after the plan was read: field and message.
+    pub faults: Vec<(String, String)>,
+    /// Whether faults of an untouched form are shown.
+    pub asked: Asked,
+    /// A target that may be registered.
+    pub offer: Option<Offer>,
+    /// Marks this showing.
+    pub token: String,
+    /// The largest run.
+    pub caps: &'a Caps,
+    /// Runs that wait or run.
+    pub open_runs: usize,
+    /// Open files that this process may have.
+    pub open_files: Option<u64>,
+    /// Addresses of registered peers by host: name.
+    pub peers: Vec<(String, String)>,
+}
+
+/// How the page came about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// It was opened.
+    ToShow,
+    /// A check was asked for.
+    ToCheck,
+    /// A start was asked for.
+    ToStart,
+}
+
+/// A target that registering would allow.
+#[derive(Clone, Debug, Default)]
+pub struct Offer {
+    /// The host as it stands in the URL.
+    pub host: String,
+    /// The address to register.
+    pub address: String,
+    /// A name to begin with.
+    pub name: String,
+    /// Whether its address is public.
+    pub public: bool,
+    /// Whether the consent was forgotten.
+    pub unconfirmed: bool,
+}
+
+/// The page.
+#[derive(Template)]
+#[template(path = "launch/page.html")]
+pub struct LaunchPage {
+    frame: Frame,
+    kind: &'static str,
+    kind_words: &'static str,
+    head: String,
+    lead: &'static str,
+    pasted: String,
+    problems: Vec<String>,
+    read: Vec<ReadWord>,
+    kinds: [KindLink; 3],
+    errors: Vec<ErrorLine>,
+    offer: Option<Offer>,
+    checked: Option<String>,
+    groups: Vec<Group>,
+    advanced: Vec<fields::FieldView>,
+    advanced_open: bool,
+    advanced_words: &'static str,
+    token: String,
+    command: String,
+    command_wrapped: String,
+    cost: Vec<Fact>,
+    machine: Vec<MachineLine>,
+}
+
+struct ReadWord {
+    text: String,
+    class: &'static str,
+    mark: &'static str,
+    meaning: String,
+}
+
+struct KindLink {
+    word: &'static str,
+    note: &'static str,
+    href: String,
+    here: bool,
+}
+
+struct MachineLine {
+    class: &'static str,
+    mark: &'static str,
+    text: String,
+}
+
+/// Reads the form's values into a plan; all faults at once, each under the name of its field.
+pub fn plan(kind: Kind, values: &Values, caps: &Caps) -> Result<Plan, Vec<(String, String)>> {
+    let (json, mut faults) = form::plan_json(kind, values);
+    match Plan::from_json(&json, caps) {
+        Ok(plan) if faults.is_empty() => return Ok(plan),
+        Ok(_) => {}
+        Err(errors) => {
+            for error in errors {
+                let field = form::field_for(&error.field, values);
+                // The form's own fault of a field is the reason for the plan's.
+                if !faults.iter().any(|(known, _)| *known == field) {
+                    faults.push((field, error.message));
+                }
+            }
+        }
+    }
+    Err(faults)
+}
+
+/// The page for this showing.
+pub fn build(showing: Showing<'_>) -> LaunchPage {
+    let Showing {
+        frame,
+        kind,
+        values,
+        pasted,
+        reading,
+        faults,
+        asked,
+        offer,
+        token,
+        caps,
+        open_runs,
+        open_files,
+        peers,
+    } = showing;
+    let read = plan(kind, &values, caps);
+    let mut errors = read.as_ref().err().cloned().unwrap_or_default();
+    errors.extend(faults);
+    let plan = read.ok();
+    let all = form_fields::all(kind);
+    let mut groups = vec![
+        group("Where", form_fields::target(kind), &values, &errors),
+        group("How much", form_fields::amount(kind), &values, &errors),
+        group(
+            match kind {
+                Kind::Fetch => "For later",
+                Kind::Rate | Kind::Users => "What would be good enough?",
+            },
+            form_fields::wanted(kind),
+            &values,
+            &errors,
+        ),
+    ];
+    remark(&mut groups, plan.as_ref(), &values, &peers);
+    let advanced = fields::filled(form_fields::advanced(kind), &values, &errors);
+    let advanced_open = advanced
+        .iter()
+        .any(|field| field.error.is_some() || is_set(field.name, &field.value));
+    let lines = fields::error_lines(&all, &errors);
+    let command = plan.as_ref().map(command_line::write).unwrap_or_default();
+    let word = form::kind_word(kind);
+    LaunchPage {
+        frame: frame.at(
+            Place::New,
+            match lines.len() {
+                0 => format!("New run: {word}"),
+                number => format!("{number} to mend · New run: {word}"),
+            },
+        ),
+        kind: word,
+        kind_words: view::kind_words(kind),
+        head: head(plan.as_ref()),
+        lead: if reading.is_some() {
+            "The form below is what the pasted line means. Change either; both are checked before the first packet leaves."
+        } else {
+            "Fill in the form, or paste the line that you would have typed. Both are checked before the first packet leaves."
+        },
+        problems: reading
+            .as_ref()
+            .map(|reading| reading.problems.clone())
+            .unwrap_or_default(),
+        read: reading
+            .map(|reading| reading.words.into_iter().map(read_word).collect())
+            .unwrap_or_default(),
+        pasted,
+        kinds: kinds(kind, &values),
+        checked: (asked == Asked::ToCheck && lines.is_empty() && offer.is_none()).then(|| {
+            "✓ Every field holds, and the target may be tested. Nothing has been sent.".to_owned()
+        }),
+        errors: lines,
+        offer,
+        groups,
+        advanced,
+        advanced_open,
+        advanced_words: form_fields::advanced_words(kind),
+        token,
+        command_wrapped: view::wrapped(&command),
+        command,
+        cost: plan
+            .as_ref()
+            .map(|plan| cost(plan, open_runs))
+            .unwrap_or_default(),
+        machine: plan
+            .as_ref()
+            .map(|plan| machine(plan, open_files))
+            .unwrap_or_default(),
+    }
+}
+
+fn group(
+    legend: &'static str,
+    list: &[fields::Field],
+    values: &Values,
+    errors: &[(String, String)],
+) -> Group {
+    Group {
+        legend,
+        fields: fields::filled(list, values, errors),
+    }
+}
+
+/// Whether an advanced field holds something that is not its default.
+fn is_set(name: &str, value: &str) -> bool {
+    match name {
+        "method" => !value.is_empty() && value != "GET",
+        "order" => !value.is_empty() && value != "in_turn",
+        "seed" => !value.is_empty() && value != "0",
+        _ => !value.is_empty(),
+    }
+}
+
+/// What speaks for or against values without forbidding them.
+fn remark(groups: &mut [Group], plan: Option<&Plan>, values: &Values, peers: &[(String, String)]) {
+    let Some(plan) = plan else { return };
+    for field in groups.iter_mut().flat_map(|group| &mut group.fields) {
+        match field.name {
+            "url" if field.error.is_none() => {
+                let host = plan.urls().first().and_then(|url| url.host_str());
+                if let Some((_, name)) = peers
+                    .iter()
+                    .find(|(address, _)| Some(address.as_str()) == host)
+                {
+                    field.good = format!("allowed: registered peer {name}.");
+                }
+            }
+            "objective" if field.error.is_none() => {
+                if let Some(warning) = too_few(values, plan) {
+                    field.warn = warning;
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Says when a plan is too small to prove a share of errors: without one error in n requests, the share is below 3/n
+/// with 95 % confidence.
+fn too_few(values: &Values, plan: &Plan) -> Option<String> {
+    let text = values.get("objective").filter(|text| !text.is_empty())?;
+    Objectives::parse(text).ok()?;
+    let share: f64 = text
+        .split(',')
+        .filter_map(|rule| rule.trim().strip_prefix("errors"))
+        .filter_map(|rule| rule.trim().strip_prefix('<'))
+        .find_map(|limit| {
+            let limit = limit.trim_start_matches('=').trim();
+            limit.strip_suffix('%')?.trim().parse::<f64>().ok()
+        })
+        .map(|percent| percent / 100.0)
+        .filter(|share| *share > 0.0)?;
+    let planned = plan.planned_requests()?;
+    let needed = (3.0 / share).ceil();
+    (needed > planned as f64).then(|| {
+        format!(
+            "{} are too few to prove it: it takes {} without an error.",
+            words::plural(planned, "request", "requests"),
+            words::digits(needed)
+        )
+    })
+}
+
+fn head(plan: Option<&Plan>) -> String {
+    let Some(plan) = plan else {
+        return "What is to be measured?".to_owned();
+    };
+    let most = |number: Option<u64>| {
+        number.map_or_else(String::new, |number| {
+            format!(", at most {} in all", words::count(number))
+        })
+    };
+    match plan {
+        Plan::Rate(rate) => match &rate.rate {
+            Rate::Constant(0.0) => format!(
+                "{} one after another",
+                words::plural(plan.planned_requests().unwrap_or(0), "request", "requests")
+            ),
+            Rate::Constant(per_s) => format!(
+                "{} {} a second{}{}",
+                words::digits_short(*per_s),
+                if rate.num_calls == 1 {
+                    "requests"
+                } else {
+                    "connections"
+                },
+                plan.expected_duration_s()
+                    .map_or_else(String::new, |s| format!(" for {}", words::seconds(s))),
+                most(plan.planned_requests())
+            ),
+            Rate::Steps(steps) => format!(
+                "{} from {} to {} a second{}",
+                words::plural(steps.len() as u64, "step", "steps"),
+                words::digits_short(steps.first().map_or(0.0, |step| step.0)),
+                words::digits_short(steps.last().map_or(0.0, |step| step.0)),
+                most(plan.planned_requests())
+            ),
+        },
+        Plan::Users(users) => {
+            let who = words::plural(users.concurrent.into(), "user", "users");
+            match (users.reps, users.duration_s) {
+                (Some(reps), _) => format!(
+                    "{who}, {} each{}",
+                    words::plural(reps, "request", "requests"),
+                    most(plan.planned_requests())
+                ),
+                (None, Some(seconds)) => format!("{who} for {}", words::seconds(seconds)),
+                (None, None) => who,
+            }
+        }
+        Plan::Fetch(fetch) => format!(
+            "One request to {}, phase by phase",
+            fetch.url.host_str().unwrap_or_default()
+        ),
+    }
+}
+
+fn read_word(word: command_line::Word) -> ReadWord {
+    let (class, mark) = match word.note {
+        WordNote::Understood => ("", ""),
+        WordNote::Added => ("", "+ "),
+        WordNote::Ignored => ("warn", "! "),
+        WordNote::NotUnderstood => ("bad", "✕ "),
+    };
+    ReadWord {
+        text: word.text,
+        class,
+        mark,
+        meaning: word.meaning,
+    }
+}
+
+fn kinds(here: Kind, values: &Values) -> [KindLink; 3] {
+    let url = values.get("url").map_or("", String::as_str);
+    [
+        (Kind::Rate, "httperf, open loop: so many a second"),
+        (Kind::Users, "siege, closed loop: so many users"),
+        (Kind::Fetch, "curl -w, one request in its phases"),
+    ]
+    .map(|(kind, note)| {
+        let word = form::kind_word(kind);
+        KindLink {
+            word,
+            note,
+            href: crate::dashboard::context::query("/runs/new", &[("kind", word), ("url", url)]),
+            here: kind == here,
+        }
+    })
+}
+
+fn cost(plan: &Plan, open_runs: usize) -> Vec<Fact> {
+    let cost = plan.cost();
+    let fact = |name: &str, value: String| Fact {
+        name: name.to_owned(),
+        value,
+        bad: false,
+    };
+    vec![
+        fact(
+            "Sending",
+            cost.sending_s
+                .map_or_else(|| "as fast as it answers".to_owned(), words::seconds),
+        ),
+        fact(
+            "Last replies by",
+            cost.last_reply_by_s
+                .map_or_else(|| words::DASH.to_owned(), words::seconds),
+        ),
+        fact(
+            "Requests",
+            cost.requests_at_most.map_or_else(
+                || "bounded by time".to_owned(),
+                |number| format!("{} at most", words::count(number)),
+            ),
+        ),
+        fact(
+            "In flight if all hang",
+            words::count(cost.in_flight_if_all_hang),
+        ),
+        fact(
+            "Queue",
+            match open_runs {
+                0 => "empty, starts now".to_owned(),
+                1 => "1 run before it".to_owned(),
+                more => format!("{more} runs before it"),
+            },
+        ),
+    ]
+}
+
+/// Descriptors and local ports against what the plan may need.
+fn machine(plan: &Plan, open_files: Option<u64>) -> Vec<MachineLine> {
+    let needed = plan.cost().in_flight_if_all_hang;
+    let mut lines = Vec::new();
+    if let Some(files) = open_files {
+        // The listeners, the notebook and the pages need some of them too.
+        let free = files.saturating_sub(200);
+        lines.push(if needed <= free {
+            line(
+                true,
+                format!(
+                    "{} file descriptors; this run needs {} at most.",
+                    words::count(files),
+                    words::count(needed)
+                ),
+            )
+        } else {
+            line(
+                false,
+                format!(
+                    "{} file descriptors, and {} connections if all hang: raise them with ulimit -n.",
+                    words::count(files),
+                    words::count(needed)
+                ),
+            )
+        });
+    }
+    if let Plan::Rate(rate) = plan {
+        // A closed connection keeps its local port for 60 s.
+        let ports = rate.peak_rate() * 60.0;
+        if ports > 28_000.0 {
+            lines.push(line(
+                false,
+                format!(
+                    "{} new connections a second need more local ports than one address has in 60 s (about 28\u{202f}000), if they end on this side; more calls per connection need fewer.",
+                    words::digits_short(rate.peak_rate())
+                ),
+            ));
+        }
+    }
+    lines
+}
+
+fn line(good: bool, text: String) -> MachineLine {
+    MachineLine {
+        class: if good { "ok" } else { "warn" },
+        mark: if good { "✓" } else { "!" },
+        text,
+    }
+}

@@ -1,0 +1,303 @@
+//! The registry of peers as a page: list, form, and the consent that a public address needs.
+
+mod form;
+
+use std::net::IpAddr;
+
+use askama::Template;
+use axum::Form;
+use axum::extract::rejection::FormRejection;
+use axum::extract::{Path, State as Shared};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Redirect, Response};
+use serde_json::Value;
+
+use crate::dashboard::context::{self, Visit};
+use crate::dashboard::error::Trouble;
+use crate::dashboard::fields::{self, ErrorLine, Field, Group, Input, Values};
+use crate::dashboard::frame::{Frame, Place, page};
+use crate::dashboard::launch;
+use crate::dashboard::words;
+use crate::state::AppState;
+use crate::store::{Peer, Ports, Removal};
+use crate::supervisor::PeerError;
+
+pub use form::minimal;
+use form::{MACHINE, NAMES, values_of};
+
+#[derive(Template)]
+#[template(path = "peers.html")]
+struct PeersPage {
+    frame: Frame,
+    counted: String,
+    head: &'static str,
+    peers: Vec<PeerLine>,
+    editing: String,
+    action: String,
+    errors: Vec<ErrorLine>,
+    groups: Vec<Group>,
+}
+
+#[derive(Template)]
+#[template(path = "peer_delete.html")]
+struct DeletePage {
+    frame: Frame,
+    name: String,
+}
+
+struct PeerLine {
+    name: String,
+    internal: String,
+    external: String,
+    place: String,
+    machine: String,
+    size: String,
+    workload: u16,
+    tags: Vec<String>,
+    target: String,
+    run_href: String,
+}
+
+/// Answers `GET /peers`; `?edit=NAME` fills the form with that peer.
+pub async fn show(visit: Visit, Shared(state): Shared<AppState>) -> Response {
+    let name = url::form_urlencoded::parse(visit.query().as_bytes())
+        .find(|(key, _)| key == "edit")
+        .map(|(_, value)| value.into_owned())
+        .unwrap_or_default();
+    if name.is_empty() {
+        return answer(&visit, &state, Shown::default()).await;
+    }
+    match state.store.peer(name.clone()).await {
+        Ok(Some(peer)) => {
+            let shown = Shown {
+                values: values_of(&peer),
+                editing: peer.name,
+                ..Shown::default()
+            };
+            answer(&visit, &state, shown).await
+        }
+        Ok(None) => unknown(&visit, &name),
+        Err(error) => Trouble::storage(&error).answer(visit.frame()),
+    }
+}
+
+/// Answers `POST /peers`.
+pub async fn create(
+    visit: Visit,
+    Shared(state): Shared<AppState>,
+    form: Result<Form<Vec<(String, String)>>, FormRejection>,
+) -> Response {
+    let values = match launch::read(form) {
+        Ok(values) => values,
+        Err(trouble) => return trouble.answer(visit.frame()),
+    };
+    let (record, mut faults) = form::record(&values);
+    if faults.is_empty() {
+        match add(&state, &record).await {
+            Ok(()) => return Redirect::to("/peers").into_response(),
+            Err(found) => faults = found,
+        }
+    }
+    answer(
+        &visit,
+        &state,
+        Shown {
+            values,
+            faults,
+            ..Shown::default()
+        },
+    )
+    .await
+}
+
+/// Answers `POST /peers/{name}`.
+pub async fn change(
+    visit: Visit,
+    Shared(state): Shared<AppState>,
+    Path(name): Path<String>,
+    form: Result<Form<Vec<(String, String)>>, FormRejection>,
+) -> Response {
+    let values = match launch::read(form) {
+        Ok(values) => values,
+        Err(trouble) => return trouble.answer(visit.frame()),
+    };
+    let (record, mut faults) = form::record(&values);
+    if faults.is_empty() {
+        match state.supervisor.change_peer(&name, &record, "local").await {
+            Ok(_) => return Redirect::to("/peers").into_response(),
+            Err(PeerError::Missing) => return unknown(&visit, &name),
+            Err(PeerError::Storage(error)) => {
+                return Trouble::storage(&error).answer(visit.frame());
+            }
+            Err(PeerError::Invalid(errors)) => faults = form::faults(errors),
+            Err(PeerError::NameTaken) => faults = taken(),
+        }
+    }
+    answer(
+        &visit,
+        &state,
+        Shown {
+            values,
+            faults,
+            editing: name,
+        },
+    )
+    .await
+}
+
+/// Answers `GET /peers/{name}/delete`.
+pub async fn ask_delete(
+    visit: Visit,
+    Shared(state): Shared<AppState>,
+    Path(name): Path<String>,
+) -> Response {
+    match state.store.peer(name.clone()).await {
+        Ok(Some(peer)) => page(
+            StatusCode::OK,
+            &DeletePage {
+                frame: visit
+                    .frame()
+                    .at(Place::Peers, format!("Forget the peer {}?", peer.name)),
+                name: peer.name,
+            },
+        ),
+        Ok(None) => unknown(&visit, &name),
+        Err(error) => Trouble::storage(&error).answer(visit.frame()),
+    }
+}
+
+/// Answers `POST /peers/{name}/delete`.
+pub async fn delete(
+    visit: Visit,
+    Shared(state): Shared<AppState>,
+    Path(name): Path<String>,
+) -> Response {
+    match state.store.delete_peer(name.clone()).await {
+        Ok(Removal::Missing) => unknown(&visit, &name),
+        Ok(_) => Redirect::to("/peers").into_response(),
+        Err(error) => Trouble::storage(&error).answer(visit.frame()),
+    }
+}
+
+/// Registers a peer.
+///
+/// # Errors
+/// Field and message where it cannot be registered.
+pub async fn add(state: &AppState, record: &Value) -> Result<(), Vec<(String, String)>> {
+    match state.supervisor.register_peer(record, "local").await {
+        Ok(_) => Ok(()),
+        Err(PeerError::Invalid(errors)) => Err(form::faults(errors)),
+        Err(PeerError::NameTaken) => Err(taken()),
+        Err(PeerError::Missing) => Err(Vec::new()),
+        Err(PeerError::Storage(error)) => Err(vec![(String::new(), error.to_string())]),
+    }
+}
+
+#[derive(Default)]
+struct Shown {
+    values: Values,
+    faults: Vec<(String, String)>,
+    editing: String,
+}
+
+async fn answer(visit: &Visit, state: &AppState, shown: Shown) -> Response {
+    let peers = match state.store.peers().await {
+        Ok(peers) => peers,
+        Err(error) => return Trouble::storage(&error).answer(visit.frame()),
+    };
+    let mut values = shown.values;
+    if !values.contains_key("workload_port") {
+        values.insert(
+            "workload_port".to_owned(),
+            Ports::default().workload.to_string(),
+        );
+    }
+    let group = |legend, list: &[Field]| Group {
+        legend,
+        fields: fields::filled(list, &values, &shown.faults),
+    };
+    let all: Vec<Field> = [&NAMES[..], &MACHINE[..]].concat();
+    let status = if shown.faults.is_empty() {
+        StatusCode::OK
+    } else {
+        StatusCode::UNPROCESSABLE_ENTITY
+    };
+    let built = PeersPage {
+        frame: visit.frame().at(Place::Peers, "Peers"),
+        counted: words::plural(peers.len() as u64, "peer", "peers"),
+        head: if peers.is_empty() {
+            "Tests go only to this machine so far"
+        } else {
+            "Machines that may be tested"
+        },
+        action: if shown.editing.is_empty() {
+            "/peers".to_owned()
+        } else {
+            format!("/peers/{}", encoded(&shown.editing))
+        },
+        errors: fields::error_lines(&all, &shown.faults),
+        groups: vec![group("Where it is", &NAMES), group("What it is", &MACHINE)],
+        peers: peers.iter().map(line).collect(),
+        editing: shown.editing,
+    };
+    page(status, &built)
+}
+
+fn line(peer: &Peer) -> PeerLine {
+    let text = |value: &Option<String>| value.clone().unwrap_or_else(|| words::DASH.to_owned());
+    let target = peer
+        .internal_address
+        .as_ref()
+        .or(peer.external_address.as_ref())
+        .cloned()
+        .unwrap_or_default();
+    let host = match target.parse() {
+        Ok(IpAddr::V6(v6)) => format!("[{v6}]"),
+        _ => target.clone(),
+    };
+    let url = format!("http://{host}:{}/", peer.ports.workload);
+    let place: Vec<&str> = [&peer.region, &peer.zone]
+        .into_iter()
+        .flatten()
+        .map(String::as_str)
+        .collect();
+    PeerLine {
+        name: peer.name.clone(),
+        internal: text(&peer.internal_address),
+        external: text(&peer.external_address),
+        place: if place.is_empty() {
+            words::DASH.to_owned()
+        } else {
+            place.join(", ")
+        },
+        machine: text(&peer.machine_type),
+        size: peer
+            .vcpus
+            .map_or_else(String::new, |cpus| format!("{cpus}\u{a0}vCPU")),
+        workload: peer.ports.workload,
+        tags: peer.tags.clone(),
+        run_href: context::query("/runs/new", &[("kind", "rate"), ("url", &url)]),
+        target,
+    }
+}
+
+fn taken() -> Vec<(String, String)> {
+    vec![(
+        "name".to_owned(),
+        "Another peer has this name already".to_owned(),
+    )]
+}
+
+fn unknown(visit: &Visit, name: &str) -> Response {
+    let shown: String = name.chars().take(64).collect();
+    let mut trouble = Trouble::missing(format!("There is no peer {shown:?}"));
+    trouble.ways.clear();
+    trouble.way("/peers", "All peers").answer(visit.frame())
+}
+
+/// A name as one segment of an address.
+fn encoded(name: &str) -> String {
+    url::form_urlencoded::byte_serialize(name.as_bytes())
+        .collect::<String>()
+        .replace('+', "%20")
+}
