@@ -87,7 +87,7 @@ pub(super) fn plan(text: &str) -> Result<Plan, StoreError> {
 }
 
 /// Empty until the run has started.
-fn environment(text: &str) -> Result<crate::measure::run::Environment, StoreError> {
+pub(super) fn environment(text: &str) -> Result<crate::measure::run::Environment, StoreError> {
     if text == "{}" {
         return Ok(crate::measure::run::Environment::default());
     }

@@ -5,8 +5,11 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use super::runs::{Finish, write_finish};
 use super::samples::{read_blobs, read_intervals};
 use super::{StoreError, decode};
+use crate::measure::objective::Objectives;
 use crate::measure::run::State;
+use crate::measure::sample::Ended;
 use crate::measure::summary::http::HttpFold;
+use crate::measure::verdict;
 
 /// Marks every run that the process before left open as `interrupted`.
 pub(super) fn close_open_runs(connection: &mut Connection) -> Result<(), StoreError> {
@@ -41,12 +44,13 @@ pub(super) fn close_open_runs(connection: &mut Connection) -> Result<(), StoreEr
 
 /// The end of a run that was sending: what its stored seconds add up to.
 fn partial(connection: &Connection, id: i64, began_ms: i64) -> Result<Finish, StoreError> {
-    let plan: String = connection.query_row(
-        "SELECT plan FROM run_documents WHERE run = ?1",
+    let (plan, environment, objective): (String, String, String) = connection.query_row(
+        "SELECT plan, environment, objective FROM run_documents WHERE run = ?1",
         [id],
-        |row| row.get(0),
+        |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
     )?;
     let plan = decode::plan(&plan)?;
+    let environment = decode::environment(&environment)?;
     let intervals = read_intervals(connection, id, 0, usize::MAX)?;
     let covered_s = intervals.last().map_or(0.0, |last| last.end_s);
     #[expect(clippy::cast_possible_truncation, reason = "a run lasts days at most")]
@@ -57,9 +61,21 @@ fn partial(connection: &Connection, id: i64, began_ms: i64) -> Result<Finish, St
         let rows = read_blobs(connection, "rows", id)?;
         let histograms = read_blobs(connection, "histogram", id)?;
         let fold = HttpFold::from_stored(&plan, &rows, &intervals, &histograms);
-        let ended = fold.so_far(plan.planned_requests());
-        finish.summary = Some(fold.summary(&ended));
-        finish.series = Some(fold.series(&ended));
+        let ended = Ended {
+            stopped: true,
+            ..fold.so_far(plan.planned_requests())
+        };
+        let (summary, series) = (fold.summary(&ended), fold.series(&ended));
+        let judgement = verdict::judge(&plan, &summary, &series, &ended, &environment);
+        finish.checks = judgement.checks;
+        finish.limits = judgement.limits;
+        finish.title = Some(judgement.title);
+        finish.verdict = Some(judgement.verdict);
+        finish.objectives = Objectives::parse(&objective)
+            .map(|objectives| objectives.judge(&summary))
+            .unwrap_or_default();
+        finish.summary = Some(summary);
+        finish.series = Some(series);
     }
     Ok(finish)
 }

@@ -451,6 +451,7 @@ async fn a_crash_leaves_interrupted_runs_with_what_they_had() {
         "Stopped by a crash after 12 of 30 s; figures cover 12 s"
     );
     assert!(run.summary.is_some());
+    assert!(run.verdict.is_some());
     assert!(store.series(running).await.unwrap().is_some());
     assert_eq!(store.intervals(running, 0, 100).await.unwrap().len(), 12);
     let run = store.run(queued).await.unwrap().unwrap();
