@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Worker;
 use super::connections::Stage;
 use crate::measure::outcome::Outcome;
-use crate::measure::sample::RequestSample;
+use crate::measure::sample::{RequestSample, ServerTiming};
 use crate::runner::load::{AfterFailure, Reuse};
 
 impl Worker<'_> {
@@ -120,7 +120,14 @@ impl Worker<'_> {
         sample.content_bytes = decoder.content_bytes();
         sample.footer_bytes = decoder.footer_bytes();
         sample.sent_bytes = u32::try_from(connection.written).unwrap_or(u32::MAX);
-        (sample.served_by, sample.region, sample.server_timing) = decoder.take_said();
+        let (served_by, region, timing) = decoder.take_said();
+        sample.served_by = served_by;
+        sample.region = region;
+        sample.server_timing = timing.map(|timing| ServerTiming {
+            queue_ms: timing.queue_ms,
+            compute_ms: timing.compute_ms,
+            encode_ms: timing.encode_ms,
+        });
         if sample.status.is_some() {
             let (identity, region) = self.names.by_address();
             let name = &self.spec.sites[state.url].address_name;

@@ -6,6 +6,6 @@ mod names;
 mod reply;
 mod request;
 
-pub use names::{Names, Naming};
+pub use names::{Names, Naming, Timing};
 pub use reply::{CONTENT_LIMIT, Cut, Decoder, HEAD_LIMIT, Step};
 pub use request::{Connection, Request};

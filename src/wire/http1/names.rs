@@ -2,7 +2,16 @@
 
 use std::sync::Arc;
 
-use crate::measure::sample::ServerTiming;
+/// Milliseconds that the server says it spent; each `None` where the reply does not carry it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Timing {
+    /// Waiting for a thread.
+    pub queue_ms: Option<f32>,
+    /// Computing.
+    pub compute_ms: Option<f32>,
+    /// Encoding.
+    pub encode_ms: Option<f32>,
+}
 
 /// Where a name is found in a reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +38,7 @@ pub struct Names {
 pub(super) struct Said {
     pub(super) served_by: Option<Arc<str>>,
     pub(super) region: Option<Arc<str>>,
-    pub(super) timing: Option<ServerTiming>,
+    pub(super) timing: Option<Timing>,
 }
 
 impl Names {
@@ -62,7 +71,7 @@ impl Names {
         if name.eq_ignore_ascii_case("server-timing") {
             let mut timing = said.timing.unwrap_or_default();
             read_timing(value, &mut timing);
-            said.timing = (timing != ServerTiming::default()).then_some(timing);
+            said.timing = (timing != Timing::default()).then_some(timing);
         }
     }
 }
@@ -99,7 +108,7 @@ fn shared(last: &mut Option<Arc<str>>, value: &[u8]) -> Option<Arc<str>> {
 }
 
 /// Reads `queue;dur=1.5, compute;dur=2;desc="x", …` (W3C Server Timing).
-fn read_timing(value: &[u8], timing: &mut ServerTiming) {
+fn read_timing(value: &[u8], timing: &mut Timing) {
     let Ok(text) = std::str::from_utf8(value) else {
         return;
     };

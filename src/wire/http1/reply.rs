@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use super::chunked::{Chunk, Chunked};
 use super::framing::{Framing, Lines};
-use super::names::{Names, Said};
-use crate::measure::sample::ServerTiming;
+use super::names::{Names, Said, Timing};
 
 /// Largest head, interim ones apart, in bytes.
 pub const HEAD_LIMIT: usize = 64 * 1024;
@@ -199,7 +198,7 @@ impl Decoder {
     }
 
     /// Backend, region and times that the final head names.
-    pub fn take_said(&mut self) -> (Option<Arc<str>>, Option<Arc<str>>, Option<ServerTiming>) {
+    pub fn take_said(&mut self) -> (Option<Arc<str>>, Option<Arc<str>>, Option<Timing>) {
         let said = std::mem::take(&mut self.said);
         (said.served_by, said.region, said.timing)
     }
