@@ -20,6 +20,7 @@ use self::listeners::{Listeners, addresses, announce};
 use crate::api;
 use crate::config::Config;
 use crate::config::parse::NameSource;
+use crate::dashboard;
 use crate::guard::target::TargetRule;
 use crate::guard::{self, GuardConfig};
 use crate::net::{clock, sys};
@@ -146,11 +147,12 @@ pub fn serve(config: &Config) -> Result<(), Failure> {
     ended
 }
 
-/// The API, and the health of this port.
+/// Pages, downloads, API, and the health of this port.
 fn router(state: AppState) -> Router {
     Router::new()
         .route("/healthz", get(async || "ok"))
-        .merge(api::router(state))
+        .merge(api::router(state.clone()))
+        .merge(dashboard::router(state))
 }
 
 fn say_what_is_off(config: &Config) {
