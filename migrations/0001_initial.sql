@@ -37,7 +37,8 @@ CREATE INDEX runs_kind_state ON runs (kind, state, id);
 CREATE INDEX runs_target ON runs (target, id);
 CREATE INDEX runs_authority ON runs (authority, id);
 CREATE INDEX runs_host ON runs (host, id);
-CREATE INDEX runs_created ON runs (created_at_ms);
+-- Walked from its newest end when a time is asked for: ids do not follow times where a clock was set back.
+CREATE INDEX runs_walk ON runs (id, created_at_ms, kind, state);
 CREATE INDEX runs_experiment ON runs (experiment, id) WHERE experiment IS NOT NULL;
 CREATE INDEX runs_baseline ON runs (target, id) WHERE baseline = 1;
 

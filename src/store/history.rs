@@ -160,7 +160,7 @@ fn page_query(filter: &Filter, before: Option<i64>, limit: usize) -> (String, Ve
         all.add("tags.tag = ?", [Value::from(tag.clone())]);
         ("tags CROSS JOIN runs ON runs.id = tags.run", "tags.run")
     } else {
-        ("runs", "runs.id")
+        (leading_index(filter), "runs.id")
     };
     if let Some(before) = before {
         all.add(format!("{id} < ?"), [Value::from(before)]);
@@ -182,7 +182,12 @@ fn page_query(filter: &Filter, before: Option<i64>, limit: usize) -> (String, Ve
         );
     }
     add_columns(&mut all, filter);
-    add_times(&mut all, filter, id == "runs.id");
+    for (time, sign) in [(filter.from, ">="), (filter.until, "<")] {
+        if let Some(time) = time {
+            let value = Value::from(time.as_millisecond());
+            all.add(format!("runs.created_at_ms {sign} ?"), [value]);
+        }
+    }
     let Conditions { terms, mut values } = all;
     let mut sql = format!("SELECT {id} AS id FROM {from}");
     if !terms.is_empty() {
@@ -215,28 +220,15 @@ fn add_columns(all: &mut Conditions, filter: &Filter) {
     }
 }
 
-/// Ids do not follow times when the clock was set back, so a range of times is looked up as such;
-/// where another index leads, the times of its rows are compared instead.
-fn add_times(all: &mut Conditions, filter: &Filter, runs_lead: bool) {
-    let mut bounds = Vec::new();
-    let mut values = Vec::new();
-    for (time, sign) in [(filter.from, ">="), (filter.until, "<")] {
-        if let Some(time) = time {
-            bounds.push(format!("created_at_ms {sign} ?"));
-            values.push(Value::from(time.as_millisecond()));
-        }
-    }
-    if bounds.is_empty() {
-        return;
-    }
-    let bounds = bounds.join(" AND ");
-    let alone = filter.kind.is_none() && filter.state.is_none() && filter.target.is_none();
-    let term = if runs_lead && alone {
-        format!("runs.id IN (SELECT id FROM runs INDEXED BY runs_created WHERE {bounds})")
+/// A range of times is found by walking an index that holds the times, not the rows; a target has
+/// an index of its own, and few rows behind it.
+fn leading_index(filter: &Filter) -> &'static str {
+    let timed = filter.from.is_some() || filter.until.is_some();
+    if timed && filter.target.is_none() {
+        "runs INDEXED BY runs_walk"
     } else {
-        bounds
-    };
-    all.add(term, values);
+        "runs"
+    }
 }
 
 /// Which column a target's text means, and its value there.

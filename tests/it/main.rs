@@ -14,6 +14,7 @@ mod api;
 mod app;
 mod chart;
 mod chart_runs;
+mod crash;
 mod fold;
 mod guard;
 mod http_faults;

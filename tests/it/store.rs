@@ -388,7 +388,7 @@ async fn every_filter_of_the_history_is_answered_from_an_index() {
                 from: Some(time(1)),
                 ..all.clone()
             },
-            "runs_created",
+            "COVERING INDEX runs_walk",
         ),
         (
             Filter {
