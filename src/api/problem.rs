@@ -25,7 +25,7 @@ enum More {
     Allow(String),
     /// It is worth trying again soon.
     RetryAfter,
-    /// The host that would be allowed if it were registered as a peer.
+    /// The address that would be allowed if it were registered as a peer.
     Registrable(String),
 }
 

@@ -213,7 +213,7 @@ async fn bodies_that_are_not_as_they_must_be_are_refused_with_a_reason() {
         check(body, "url", text).await;
     }
     let outside = json!({"plan": {"kind": "fetch", "url": "http://outside.example/"}});
-    assert_eq!(post(outside).await.json()["registrable"], "outside.example");
+    assert_eq!(post(outside).await.json()["registrable"], "192.0.2.1");
     assert_eq!(
         notebook.call("GET", "/api/runs", None).await.json()["runs"],
         json!([])

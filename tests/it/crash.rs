@@ -62,7 +62,7 @@ fn launch(program: &Program) -> i64 {
 
 /// Waits until the run has gone on for this many seconds; returns how far it says that it is.
 fn wait_for(address: SocketAddr, id: i64, seconds: f64) -> f64 {
-    let until = Instant::now() + Duration::from_secs(60);
+    let until = Instant::now() + Duration::from_mins(1);
     loop {
         let elapsed = run(address, id)["progress"]["done"].as_f64().unwrap() * 30.0;
         if elapsed >= seconds {
