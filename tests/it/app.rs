@@ -273,6 +273,11 @@ fn a_run_goes_from_request_to_report() {
     );
     let run = run_when(&program, id, |run| run["state"] == "finished");
     assert_eq!(run["summary"]["outcomes"]["ok"], 40, "{run}");
+    for page in ["/", "/runs", "/runs/new", &format!("/runs/{id}")] {
+        let reply = get(program.dashboard(), page);
+        assert_eq!(status_of(&reply), 200, "{page}: {reply}");
+        assert!(reply.contains("<h1"), "{page}: {reply}");
+    }
 }
 
 #[test]
