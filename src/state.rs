@@ -51,10 +51,9 @@ impl AppState {
         let status = workload.status();
         format!(
             "{} at once, queue of {}; {} served so far",
-            if status.in_service == 1 {
-                "1 picture".to_owned()
-            } else {
-                format!("{} pictures", status.in_service)
+            match workload.config().in_service {
+                1 => "1 picture".to_owned(),
+                more => format!("{more} pictures"),
             },
             status.queue,
             status.served

@@ -19,7 +19,8 @@ const HEADERS: [(HeaderName, HeaderValue); 7] = [
     ),
     (
         header::REFERRER_POLICY,
-        HeaderValue::from_static("no-referrer"),
+        // With `no-referrer` browsers send `Origin: null` with our own forms, and the origin rule must refuse that.
+        HeaderValue::from_static("same-origin"),
     ),
     (header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY")),
     (

@@ -314,7 +314,7 @@ fn every_reply_tells_browsers_the_rules_and_a_panic_is_one_reply() {
             )
         );
         assert_eq!(reply.header("x-content-type-options"), Some("nosniff"));
-        assert_eq!(reply.header("referrer-policy"), Some("no-referrer"));
+        assert_eq!(reply.header("referrer-policy"), Some("same-origin"));
         assert_eq!(reply.header("cache-control"), Some("no-store"));
     }
 }

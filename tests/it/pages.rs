@@ -326,7 +326,7 @@ async fn an_unknown_target_is_registered_and_run_in_one_click() {
         .await;
     assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY);
     refused.says(&[
-        "neither this machine nor a registered peer",
+        "10.9.8.7",
         "Register as a peer and run",
         "name=\"peer_address\" value=\"10.9.8.7\"",
     ]);

@@ -289,7 +289,8 @@ fn progress_words(run: &Run) -> String {
 
 fn tab(run: &Run, title: &str) -> String {
     match run.state {
-        State::Running => format!("{:.0} % · #{} {title}", run.progress.done * 100.0, run.id),
+        // The title of a running run begins with its share done.
+        State::Running => format!("{title} · #{}", run.id),
         State::Finished | State::Imported => format!("#{} {title}", run.id),
         state => format!("{} · #{} {title}", state.word(), run.id),
     }
