@@ -10,6 +10,7 @@ pub mod dashboard;
 pub mod guard;
 pub mod measure;
 pub mod net;
+pub mod receiver;
 pub mod report;
 pub mod run_command;
 pub mod runner;

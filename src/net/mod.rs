@@ -4,6 +4,7 @@ pub mod clock;
 pub mod connect;
 pub mod environment;
 pub mod interfaces;
+pub mod listening;
 pub mod resolve;
 pub mod stream;
 pub mod sys;

@@ -23,6 +23,7 @@ mod http_tls;
 mod iperf2_wire;
 mod iperf3_wire;
 mod pages;
+mod receiver;
 mod report;
 mod run_command;
 mod serve;

@@ -10,6 +10,7 @@ mod disk;
 mod limits;
 mod socket;
 mod timer;
+mod udp_receive;
 
 pub use addresses::interface_addresses;
 pub use cpu::{CpuTimes, process_cpu, thread_cpu};
@@ -19,3 +20,4 @@ pub use limits::{
 };
 pub use socket::{bind_without_port, unacknowledged_bytes};
 pub use timer::Timer;
+pub use udp_receive::{Datagram, DatagramBatch, stamp_and_count_drops};
