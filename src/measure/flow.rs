@@ -150,7 +150,7 @@ pub struct StreamEnd {
     pub remote: Option<SocketAddr>,
     /// When its first byte was sent or came.
     pub first: Option<Duration>,
-    /// When its last byte was sent or came.
+    /// When its last byte was acknowledged (TCP sender), sent (UDP sender) or came.
     pub last: Option<Duration>,
     /// Bytes that this end sent (handed to the kernel) or received.
     pub bytes: u64,
@@ -204,6 +204,8 @@ pub struct FlowEnd {
     pub cpu: (Duration, Duration),
     /// How far the wall clock stepped against the steady clock, in s.
     pub clock_step_s: f64,
+    /// CPU time of the peer's process over the duration, as a share of one core, where the peer tells (iperf 3).
+    pub peer_cpu: Option<f64>,
     /// Whether a person or a shutdown ended it before its plan did.
     pub stopped: bool,
     /// Whether the peer is this machine.

@@ -1,7 +1,9 @@
 //! What is measured, when, and what it means: pure values, no I/O, no clock, no async.
 
 pub mod command_line;
+pub mod documented_caps;
 pub mod flow;
+pub mod flow_series;
 pub mod objective;
 pub mod outcome;
 pub mod plan;

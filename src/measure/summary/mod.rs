@@ -9,12 +9,18 @@ mod counts;
 mod curves;
 mod fetch;
 pub mod flow;
+mod flow_echoes;
+mod flow_figures;
+mod flow_grid;
+mod flow_rows;
 pub mod http;
 pub mod names;
+pub mod ping;
 mod rate;
 mod seconds;
 mod stored;
 pub mod texts;
+pub mod throughput;
 pub mod timeline;
 mod users;
 

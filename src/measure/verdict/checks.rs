@@ -76,7 +76,7 @@ pub(super) fn of_fetch(summary: &FetchSummary, ended: &Ended) -> Vec<Check> {
     ]
 }
 
-fn check(name: &str, ok: Option<bool>, severity: Severity, detail: String) -> Check {
+pub(super) fn check(name: &str, ok: Option<bool>, severity: Severity, detail: String) -> Check {
     Check {
         name: name.to_owned(),
         ok,
@@ -85,7 +85,7 @@ fn check(name: &str, ok: Option<bool>, severity: Severity, detail: String) -> Ch
     }
 }
 
-fn does_not_apply(why: &str) -> String {
+pub(super) fn does_not_apply(why: &str) -> String {
     format!("does not apply: {why}")
 }
 

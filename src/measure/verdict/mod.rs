@@ -3,6 +3,11 @@
 mod checks;
 mod facts;
 mod failures;
+mod flow;
+mod flow_checks;
+mod flow_limits;
+mod flow_probe;
+mod flow_titles;
 pub mod httperf;
 mod limits;
 mod live;
@@ -16,6 +21,8 @@ use crate::measure::sample::Ended;
 use crate::measure::series::HttpSeries;
 use crate::measure::summary::Summary;
 
+pub use flow::{judge_flow, live_flow_title, settle_flow};
+pub use flow_probe::{judge_path, judge_ping};
 pub use live::live_title;
 
 /// All that is concluded from one run.

@@ -49,6 +49,26 @@ pub(super) fn rate(per_s: f64) -> String {
     format!("{}{NO_BREAK}req/s", units::significant(per_s))
 }
 
+/// A rate of bits.
+pub(super) fn bits(per_s: f64) -> String {
+    whole(&units::bits_per_second_text(per_s))
+}
+
+/// A size in bytes with a decimal prefix.
+pub(super) fn bytes(n: u64) -> String {
+    whole(&units::bytes_text(n as f64))
+}
+
+/// Names in a row: `1, 2 and 3`, cut after six.
+pub(super) fn listed(names: &[String]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => one.clone(),
+        [first @ .., last] if names.len() <= 6 => format!("{} and {last}", first.join(", ")),
+        _ => format!("{} and {} more", names[..5].join(", "), names.len() - 5),
+    }
+}
+
 /// A share from 0 to 1 as a percentage; what is not quite all or quite nothing is not shown as that.
 pub(super) fn percent(share: f64) -> String {
     if share > 0.999 && share < 1.0 {
