@@ -43,7 +43,7 @@ fn namespaces() -> bool {
         .output()
         .is_ok_and(|output| output.status.success());
     if !able {
-        println!("skipped: making a network namespace needs root, unshare and ip");
+        crate::support::skip("making a network namespace needs root, unshare and ip");
     }
     able
 }

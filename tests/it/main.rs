@@ -12,6 +12,7 @@
 
 mod api;
 mod app;
+mod browser;
 mod chart;
 mod chart_runs;
 mod crash;
@@ -20,6 +21,7 @@ mod guard;
 mod http_faults;
 mod http_machine;
 mod http_tls;
+mod interop;
 mod iperf2_wire;
 mod iperf3_wire;
 mod pages;

@@ -106,7 +106,7 @@ fn real(words: &[String], home: &TempFolder) -> Option<String> {
     match output {
         Ok(output) => Some(text(&output.stdout) + &text(&output.stderr)),
         Err(error) => {
-            println!("skipped: {} cannot be run here ({error})", words[0]);
+            crate::support::skip(&format!("{} cannot be run here ({error})", words[0]));
             None
         }
     }

@@ -13,3 +13,9 @@ pub mod pages;
 pub mod process;
 pub mod raw;
 pub mod server;
+
+/// Says, past the capture of test output, that a test could not run here; `scripts/test.sh` lists these lines.
+pub fn skip(why: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "skipped: {why}");
+}
