@@ -179,7 +179,7 @@ fn every_page_fits_a_phone_and_follows_the_dark_scheme() {
         desk.fill("[name=rate]", "20").await;
         desk.click("button[value=start]").await;
         desk.browser.wait_for_words("Do it again").await;
-        let ground = "return getComputedStyle(document.body).backgroundColor";
+        let ground = "return getComputedStyle(document.documentElement).backgroundColor";
         for path in ["/", "/runs", "/runs/new", "/runs/1", "/peers", "/api"] {
             let mut grounds = Vec::new();
             for scheme in ["light", "dark"] {

@@ -164,7 +164,11 @@ fn siege_by_the_api_gives_the_transactions_of_the_real_siege() {
     let hits = theirs
         .lines()
         .find(|line| line.to_lowercase().contains("transactions\""))
-        .or_else(|| theirs.lines().find(|line| line.starts_with("Transactions:")))
+        .or_else(|| {
+            theirs
+                .lines()
+                .find(|line| line.starts_with("Transactions:"))
+        })
         .unwrap_or_else(|| panic!("{theirs}"));
     assert!(hits.contains("80"), "{theirs}");
 }
@@ -287,7 +291,11 @@ fn a_million_requests_stay_small_on_the_page_and_whole_in_the_file() {
             "concurrent": 20, "reps": million / 20, "keep_alive": true,
         }}),
     );
-    assert_eq!(ended["summary"]["transactions"], million, "{}", ended["error"]);
+    assert_eq!(
+        ended["summary"]["transactions"], million,
+        "{}",
+        ended["error"]
+    );
     let page = get(program.dashboard(), &format!("/runs/{}", ended["id"]));
     assert_eq!(status_of(&page), 200);
     assert!(page.len() < 300_000, "the page has {} bytes", page.len());

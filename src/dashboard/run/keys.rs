@@ -66,8 +66,8 @@ fn rate(plan: &Plan, figures: &RateSummary, whole: u64, what: &str) -> Vec<Key> 
 }
 
 fn users(plan: &Plan, figures: &UsersSummary) -> Vec<Key> {
-    let tried: u64 = figures.outcomes.values().sum();
     let ok = figures.successful;
+    let tried = ok + figures.failed;
     let asked = match plan {
         Plan::Users(plan) => format!(
             "of {} users, on average",
@@ -165,7 +165,9 @@ fn troubles(
     outcomes: &std::collections::BTreeMap<String, u64>,
     ok: u64,
 ) -> Key {
-    let tried: u64 = outcomes.values().sum();
+    // What a stop cut off is no fault of anybody's.
+    let cut_off = outcomes.get(Outcome::AbortedAtStop.key()).copied();
+    let tried = outcomes.values().sum::<u64>() - cut_off.unwrap_or(0);
     let bad = tried.saturating_sub(ok) + unsent;
     let timeouts: u64 = Outcome::ALL
         .into_iter()

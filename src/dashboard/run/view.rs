@@ -10,6 +10,7 @@ use crate::dashboard::run::old::Old;
 use crate::dashboard::run::rail::{self, Fact};
 use crate::dashboard::words::{self, Piece};
 use crate::measure::command_line;
+use crate::measure::outcome::Outcome;
 use crate::measure::plan::{Kind, Plan};
 use crate::measure::run::{Limit, ObjectiveResult, Run, State};
 use crate::measure::series::HttpSeries;
@@ -325,11 +326,15 @@ fn size(summary: &Summary) -> Option<String> {
         Summary::Users(figures) => (figures.outcomes.values().sum(), &figures.outcomes),
         Summary::Fetch(_) => return None,
     };
-    let ok = outcomes.get("ok").copied().unwrap_or(0);
+    let of = |outcome: Outcome| outcomes.get(outcome.key()).copied().unwrap_or(0);
+    let cut_off = of(Outcome::AbortedAtStop);
+    let bad = number.saturating_sub(of(Outcome::Ok) + cut_off);
     let mut text = format!("n = {}", words::count(number));
-    if number > ok {
+    for (count, what) in [(bad, "not ok"), (cut_off, "cut off by the stop")] {
         use std::fmt::Write as _;
-        let _ = write!(text, ", {} not ok", words::count(number - ok));
+        if count > 0 {
+            let _ = write!(text, ", {} {what}", words::count(count));
+        }
     }
     Some(text)
 }
