@@ -35,7 +35,7 @@ impl Drop for Server {
 }
 
 fn wait_until(what: &str, mut reached: impl FnMut() -> bool) {
-    let until = Instant::now() + Duration::from_secs(60);
+    let until = Instant::now() + Duration::from_mins(1);
     while !reached() {
         assert!(Instant::now() < until, "never: {what}");
         std::thread::sleep(Duration::from_millis(20));
@@ -73,7 +73,7 @@ fn run(program: &Program, body: &Value) -> Value {
         serde_json::from_str(reply.split_once("\r\n\r\n").unwrap().1).unwrap()
     };
     let id = json_of(&reply)["id"].clone();
-    let until = Instant::now() + Duration::from_secs(600);
+    let until = Instant::now() + Duration::from_mins(10);
     loop {
         let run = json_of(&get(address, &format!("/api/runs/{id}")));
         if !matches!(run["state"].as_str(), Some("queued" | "running")) {

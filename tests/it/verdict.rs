@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 use tidemark::measure::outcome::Outcome;
 use tidemark::measure::plan::Plan;
-use tidemark::measure::run::{Check, Environment, Progress};
+use tidemark::measure::run::{Check, Environment, Progress, Severity};
 use tidemark::measure::sample::{Ended, RequestSample, ServerTiming};
 use tidemark::measure::series::HttpSeries;
 use tidemark::measure::summary::Summary;
@@ -442,6 +442,24 @@ fn late_sends_turn_the_check_red_and_the_title_says_so() {
     assert_eq!(
         plain(&on_schedule.detail),
         "1 % of sends were 30 ms late or more, 2 ms is allowed"
+    );
+}
+
+#[test]
+fn a_few_late_sends_are_a_reservation_and_no_verdict_on_the_run() {
+    let mut samples = queue(100.0, 300, 8, 20.0, 1e9);
+    for sample in samples.iter_mut().skip(50).step_by(50) {
+        sample.started = sample.started.map(|at| at + Duration::from_millis(30));
+        sample.ended += Duration::from_millis(30);
+    }
+    let run = rate_run(100.0, &samples);
+    let on_schedule = check(&run, "on_schedule");
+    assert_eq!(on_schedule.ok, Some(false));
+    assert_eq!(on_schedule.severity, Severity::Warn);
+    assert!(
+        !run.judgement.title.contains("generator"),
+        "{}",
+        run.judgement.title
     );
 }
 

@@ -117,7 +117,12 @@ fn on_schedule(facts: &Facts<'_>) -> Check {
             (Some(p99 <= allowed), detail)
         }
     };
-    check("on_schedule", ok, Severity::Fail, detail)
+    let severity = if facts.late() {
+        Severity::Fail
+    } else {
+        Severity::Warn
+    };
+    check("on_schedule", ok, severity, detail)
 }
 
 fn generator_not_limited(facts: &Facts<'_>) -> Check {

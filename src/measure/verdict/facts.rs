@@ -164,6 +164,15 @@ impl<'a> Facts<'a> {
         Some((found, (0.05 * latency).max(2.0)))
     }
 
+    /// Share of the mean latency that is our own lateness.
+    pub(super) fn own_share(&self) -> f64 {
+        let late = self.lateness.and_then(|lateness| lateness.avg);
+        match (late, self.latency.avg) {
+            (Some(late), Some(all)) if all > 0.0 => (late / all).min(1.0),
+            _ => 0.0,
+        }
+    }
+
     /// The load that was offered, in words.
     pub(super) fn offered_words(&self) -> String {
         match self.peak {
@@ -187,10 +196,14 @@ impl<'a> Facts<'a> {
         self.ended.duration.as_secs_f64() >= 0.5 && self.busiest() > 0.9
     }
 
-    /// Whether sends were too late to be believed.
+    /// Whether so many sends were late that no figure can be believed: more than one in ten.
+    ///
+    /// When only the last of a hundred are late, the slowest latencies carry that, and the check says so.
     pub(super) fn late(&self) -> bool {
+        let most = self.lateness.and_then(|lateness| lateness.p90);
         self.lateness_p99_and_allowed()
-            .is_some_and(|(found, allowed)| found > allowed)
+            .zip(most)
+            .is_some_and(|((_, allowed), most)| most > allowed)
     }
 }
 

@@ -82,7 +82,7 @@ fn generator(facts: &Facts<'_>) -> Vec<Limit> {
         && p99 > allowed
     {
         let evidence = format!("1\u{a0}% of sends were {} late or more", words::time(p99));
-        limits.push(limit("generator", 1.0 - allowed / p99, evidence));
+        limits.push(limit("generator", facts.own_share(), evidence));
     }
     let descriptors = facts.of(Outcome::FdExhausted) + facts.of(Outcome::FtabFull);
     for (cause, n, what) in [
