@@ -196,7 +196,7 @@ impl Desk {
             state.last_id += 1;
             state
                 .tests
-                .push(Test::new(state.last_id, canonical(from), group, now));
+                .push(Test::new(state.last_id, canonical(from), group, most, now));
             state.tests.len() - 1
         });
         let test = &mut state.tests[place];
@@ -328,7 +328,9 @@ impl State {
                 test.begun = true;
                 status.begun += 1;
                 let mut plan = test.group.plan.clone();
-                plan.streams = plan.streams.max(test.joined);
+                if test.group.announced.is_none() {
+                    plan.streams = test.joined;
+                }
                 told.push(ReceiverEvent::TestBegun {
                     id: test.id,
                     from: test.from,
@@ -367,11 +369,18 @@ impl State {
 }
 
 impl Test {
-    fn new(id: u64, from: SocketAddr, group: &Group, now: Instant) -> Self {
+    fn new(id: u64, from: SocketAddr, group: &Group, most: u32, now: Instant) -> Self {
         Self {
             id,
             from,
-            group: group.clone(),
+            group: Group {
+                plan: ThroughputPlan {
+                    // The client may announce anything; more are not served.
+                    streams: group.plan.streams.clamp(1, most),
+                    ..group.plan.clone()
+                },
+                ..group.clone()
+            },
             epoch: Epoch::after(Duration::ZERO),
             start: now,
             begun: false,

@@ -308,10 +308,6 @@ impl Tally {
         }
     }
 
-    pub(super) const fn is_ended(&self) -> bool {
-        self.ended.is_some()
-    }
-
     /// Adds the CPU time of the calling thread, which must be this line's own, now and then.
     fn note_cpu(&mut self, now: Instant) {
         let Some((at, before)) = self.cpu_at else {

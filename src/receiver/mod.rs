@@ -1,13 +1,15 @@
 //! Receivers: iperf 2 and iperf 3 clients measure against this node, and what they did becomes tests like our own.
 
-#![expect(dead_code, reason = "datagrams and iperf 3 use the rest")]
-
 mod desk;
 mod iperf2_tcp;
+mod iperf2_udp;
+mod iperf3;
+mod iperf3_streams;
 mod line;
 mod opening;
 mod send;
 mod sequence;
+mod udp_return;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
@@ -19,6 +21,7 @@ use crate::measure::flow::{FlowBatch, FlowEnd};
 use crate::measure::plan::throughput::{Dialect, ThroughputPlan};
 use crate::net::listening;
 use desk::Desk;
+use iperf3::Hall;
 
 /// How a receiver is set up.
 #[derive(Clone)]
@@ -113,7 +116,7 @@ impl Receiver {
         config: ReceiverConfig,
         events: Arc<dyn Fn(ReceiverEvent) + Send + Sync>,
     ) -> io::Result<Self> {
-        let (listener, _socket) = listening::pair(config.listen)?;
+        let (listener, socket) = listening::pair(config.listen)?;
         let address = listener.local_addr()?;
         let dialect = config.dialect;
         let desk = Desk::new(config);
@@ -129,8 +132,14 @@ impl Receiver {
             Dialect::Iperf2 => {
                 let door = Arc::clone(&desk);
                 receiver.thread("tcp", move || iperf2_tcp::accept(&door, &listener))?;
+                receiver.thread("udp", move || iperf2_udp::serve(&desk, socket))?;
             }
-            Dialect::Iperf3 => return Err(io::ErrorKind::Unsupported.into()),
+            Dialect::Iperf3 => {
+                let hall = Hall::new(&desk, socket);
+                let door = Arc::clone(&hall);
+                receiver.thread("tcp", move || iperf3::accept(&door, &listener))?;
+                receiver.thread("udp", move || iperf3_streams::serve_udp(&hall))?;
+            }
         }
         Ok(receiver)
     }
