@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::desk::{Desk, Group, Seat, Visit};
+use super::desk::{Desk, Seat, Visit};
 use super::iperf2_tcp::accept_with;
+use super::iperf3_plan;
 use super::iperf3_streams::{Arrival, Baseline, Flows, Stream};
 use crate::measure::flow::Way;
-use crate::measure::plan::throughput::{Dialect, Direction, Protocol, Receive, ThroughputPlan};
 use crate::net::{clock, listening};
 use crate::wire::iperf3::{
     COOKIE_LENGTH, Params, Results, State, frame, framed_length, is_cookie, stream_id,
@@ -22,10 +22,6 @@ const MESSAGE: Duration = Duration::from_secs(5);
 const GRACE: Duration = Duration::from_secs(8);
 /// How often a waiting thread looks whether it is still wanted.
 const LOOK: Duration = Duration::from_millis(100);
-/// Block of a TCP test where the client does not say.
-const BLOCK: u64 = 128 << 10;
-/// Datagram where the client does not say.
-const DATAGRAM: u64 = 1_460;
 /// The longest omitted time, which is iperf's own limit too.
 const LONGEST_OMIT: u64 = 600;
 /// iperf's number for "too many parallel streams".
@@ -209,7 +205,9 @@ impl Control<'_> {
     fn serve(mut self, visit: Visit) {
         let admitted = self.parameters();
         let seat = admitted.and_then(|params| {
-            let group = group(&params, self.from, self.hall);
+            let port = self.hall.local.map_or(0, |local| local.port());
+            let longest = self.hall.desk.config.max_duration;
+            let group = iperf3_plan::group(&params, self.from, port, longest);
             let both = if params.bidirectional { 2 } else { 1 };
             let streams = u32::try_from(params.streams * both).unwrap_or(u32::MAX);
             let seat = self.hall.desk.seat(self.from, &group, streams);
@@ -562,68 +560,5 @@ impl Control<'_> {
 impl Drop for Control<'_> {
     fn drop(&mut self) {
         self.free();
-    }
-}
-
-/// The test that these parameters ask for.
-fn group(params: &Params, from: SocketAddr, hall: &Hall) -> Group {
-    let longest = hall.desk.config.max_duration;
-    let seconds = |count: u64| Duration::from_secs(count).min(longest).as_secs_f64();
-    let ip = from.ip().to_canonical();
-    let both = if params.bidirectional { 2 } else { 1 };
-    let (default, most) = if params.udp {
-        (DATAGRAM, 65_507)
-    } else {
-        (BLOCK, 1 << 20)
-    };
-    let length = if params.block_bytes == 0 {
-        default
-    } else {
-        params.block_bytes.min(most)
-    };
-    let bytes = match (params.bytes, params.blocks) {
-        (0, 0) => None,
-        (0, blocks) => Some(blocks.saturating_mul(length)),
-        (bytes, _) => Some(bytes),
-    };
-    Group {
-        announced: u32::try_from(params.streams * both).ok(),
-        peer: Some(params.version.as_ref().map_or_else(
-            || "iperf 3".to_owned(),
-            |version| format!("iperf {version}"),
-        )),
-        plan: ThroughputPlan {
-            host: ip.to_string(),
-            port: hall.local.map_or(0, |local| local.port()),
-            protocol: if params.udp {
-                Protocol::Udp
-            } else {
-                Protocol::Tcp
-            },
-            streams: u32::try_from(params.streams).unwrap_or(u32::MAX),
-            duration_s: (params.time_s > 0 && bytes.is_none()).then(|| seconds(params.time_s)),
-            bytes,
-            omit_s: seconds(params.omit_s),
-            interval_s: 1.0,
-            length_bytes: u32::try_from(length).unwrap_or(u32::MAX),
-            window_bytes: params.window_bytes,
-            bandwidth_bits_per_second: (params.rate_bits_per_s > 0)
-                .then_some(params.rate_bits_per_s as f64),
-            direction: if params.bidirectional {
-                Direction::Both
-            } else if params.reverse {
-                Direction::Send
-            } else {
-                Direction::Receive
-            },
-            congestion: params.congestion.clone(),
-            mss_bytes: params.mss.and_then(|mss| u32::try_from(mss).ok()),
-            tos: params.tos.and_then(|tos| u8::try_from(tos).ok()),
-            ip_version: Some(if ip.is_ipv4() { 4 } else { 6 }),
-            bind: None,
-            dialect: Dialect::Iperf3,
-            receive: Receive::Copy,
-            offload: false,
-        },
     }
 }

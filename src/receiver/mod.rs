@@ -4,6 +4,7 @@ mod desk;
 mod iperf2_tcp;
 mod iperf2_udp;
 mod iperf3;
+mod iperf3_plan;
 mod iperf3_streams;
 mod line;
 mod opening;
