@@ -407,7 +407,7 @@ def workload(binary):
         load = subprocess.Popen(["wrk", "-t1", f"-c{4 * cores}", "-d16s", "--timeout", "60s", tidemark.workload + "/"], stdout=subprocess.DEVNULL)
         time.sleep(3)
         thread.start()
-        served = lambda: int(re.search(r"^tidemark_workload_renders_total(?:\{[^}]*\})? (\d+)", urllib.request.urlopen(tidemark.dashboard + "/metrics").read().decode(), re.M).group(1))
+        served = lambda: int(re.search(r"^tidemark_workload_served_total(?:\{[^}]*\})? (\d+)", urllib.request.urlopen(tidemark.dashboard + "/metrics").read().decode(), re.M).group(1))
         first, cpu, begun = served(), tidemark.cpu_s(), time.monotonic()
         time.sleep(10)
         renders, used, wall = served() - first, tidemark.cpu_s() - cpu, time.monotonic() - begun
@@ -449,8 +449,10 @@ def pages(binary):
     base = sqlite3.connect(f"{data}/tidemark.db")
     columns = [column[1] for column in base.execute("PRAGMA table_info(runs)")]
     others = ", ".join(c for c in columns if c not in ("id", "form_token"))
+    documents = ", ".join(c[1] for c in base.execute("PRAGMA table_info(run_documents)") if c[1] not in ("run", "series"))
     with base:
         base.execute(f"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100000) INSERT INTO runs ({others}) SELECT {others} FROM runs, n WHERE id = ?", [run["id"]])
+        base.execute(f"INSERT INTO run_documents (run, {documents}) SELECT id, {documents} FROM runs, run_documents WHERE run = ? AND id > ?", [run["id"], run["id"]])
     base.close()
     tidemark = Tidemark(binary, core=None, data=data)
     history = []
