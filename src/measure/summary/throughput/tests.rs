@@ -1,3 +1,5 @@
+//! Known answers of throughput runs: sums to the byte, windows, turns and omitted time.
+
 use serde_json::{Value, json};
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Each cause, check and title of throughput runs on a course whose truth is known.
+
 use super::*;
 
 #[test]
