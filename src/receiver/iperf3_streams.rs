@@ -156,6 +156,7 @@ pub(super) struct Baseline {
     datagrams_sent: u64,
     udp: UdpTick,
     expected: u64,
+    retransmits: Option<u64>,
 }
 
 impl Stream {
@@ -312,6 +313,7 @@ impl Stream {
                 .map(Sequence::counts)
                 .unwrap_or_default(),
             expected: tally.sequence.as_ref().map_or(0, Sequence::expected),
+            retransmits: tally.retransmits(),
         }
     }
 
@@ -322,7 +324,9 @@ impl Stream {
         StreamResult {
             id,
             bytes: now.bytes - before.bytes,
-            retransmits: None,
+            retransmits: now
+                .retransmits
+                .map(|count| count.saturating_sub(before.retransmits.unwrap_or(0))),
             jitter_s: now.udp.jitter.unwrap_or_default().as_secs_f64(),
             lost,
             datagrams: if self.way == Way::Send {

@@ -7,8 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::sequence::Sequence;
-use crate::measure::flow::{StreamEnd, StreamTick, UdpEnd, UdpTick, Way};
-use crate::net::sys::{CpuTimes, thread_cpu, unacknowledged_bytes};
+use crate::measure::flow::{StreamEnd, StreamTick, TcpTick, UdpEnd, UdpTick, Way};
+use crate::net::sys::{CpuTimes, TcpInfo, tcp_info, thread_cpu, unacknowledged_bytes};
 use crate::net::{clock, connect};
 
 /// How long after its planned end a silent line is given up.
@@ -52,6 +52,8 @@ pub(super) struct Tally {
     pub(super) peer_bytes: Option<u64>,
     pub(super) peer_udp: Option<UdpEnd>,
     acked: Option<u64>,
+    /// The kernel's view of a sender, last seen.
+    info: Option<TcpInfo>,
     first: Option<Instant>,
     last: Option<Instant>,
     ended: Option<Instant>,
@@ -70,6 +72,8 @@ struct Told {
     datagrams_sent: u64,
     cpu: Duration,
     udp: UdpTick,
+    acked: u64,
+    info: TcpInfo,
     ended: bool,
 }
 
@@ -177,8 +181,7 @@ impl Line {
         if self.way == Way::Send
             && let Some(socket) = socket
         {
-            let waiting = unacknowledged_bytes(&socket).unwrap_or(0) as u64;
-            tally.acked = Some(tally.bytes.saturating_sub(waiting));
+            tally.ask(&socket);
         }
     }
 
@@ -216,10 +219,16 @@ impl Line {
 
     /// What it moved since the tick before; `None` once its end was told.
     pub(super) fn tick(&self, now: Instant) -> Option<StreamTick> {
+        let socket = self.socket();
         let mut tally = self.tally();
         let tally = &mut *tally;
         if tally.told.ended {
             return None;
+        }
+        if self.way == Way::Send
+            && let Some(socket) = &*socket
+        {
+            tally.ask(socket);
         }
         let from = tally.told.until.unwrap_or(self.start);
         let to = tally.ended.unwrap_or(now).max(from);
@@ -232,7 +241,10 @@ impl Line {
             from: from.saturating_duration_since(self.start),
             to: to.saturating_duration_since(self.start),
             bytes: tally.bytes - told.bytes,
-            tcp: None,
+            tcp: tally.info.as_ref().map(|info| {
+                let acked = tally.acked.unwrap_or(0).saturating_sub(told.acked);
+                tcp_tick(&told.info, info, acked)
+            }),
             udp: counts.map(|counts| UdpTick {
                 received: counts.received - told.udp.received,
                 lost: counts.lost - told.udp.lost,
@@ -250,6 +262,8 @@ impl Line {
             datagrams_sent: tally.datagrams_sent,
             cpu,
             udp: counts.unwrap_or_default(),
+            acked: tally.acked.unwrap_or(0),
+            info: tally.info.unwrap_or_default(),
             ended: tally.ended.is_some(),
         };
         Some(tick)
@@ -280,8 +294,8 @@ impl Line {
             bytes: tally.bytes,
             acked_bytes: tally.acked,
             peer_bytes: tally.peer_bytes,
-            retransmits: None,
-            rtt: None,
+            retransmits: tally.retransmits(),
+            rtt: tally.info.map(|info| info.rtt),
             datagrams_sent: (tally.datagrams_sent > 0).then_some(tally.datagrams_sent),
             udp,
             failed: tally.failed.clone(),
@@ -298,6 +312,23 @@ impl Tally {
     pub(super) fn touch(&mut self, now: Instant) {
         self.first.get_or_insert(now);
         self.last = Some(now);
+    }
+
+    /// Asks the kernel how a sender is doing.
+    fn ask(&mut self, socket: &TcpStream) {
+        if let Ok(waiting) = unacknowledged_bytes(socket) {
+            // Bytes that are handed over right now may not be counted yet.
+            let acked = self.bytes.saturating_sub(waiting as u64);
+            self.acked = Some(self.acked.unwrap_or(0).max(acked));
+        }
+        if let Ok(info) = tcp_info(socket) {
+            self.info = Some(info);
+        }
+    }
+
+    /// Segments of a sender that were sent again.
+    pub(super) fn retransmits(&self) -> Option<u64> {
+        self.info.map(|info| u64::from(info.total_retrans))
     }
 
     /// Time from the first byte to the last.
@@ -324,6 +355,30 @@ impl Tally {
         self.cpu.user += times.user.saturating_sub(before.user);
         self.cpu.system += times.system.saturating_sub(before.system);
         self.cpu_at = Some((now, times));
+    }
+}
+
+/// What the kernel's figures say of the interval between two readings.
+fn tcp_tick(before: &TcpInfo, after: &TcpInfo, acked_bytes: u64) -> TcpTick {
+    let time = |read: fn(&TcpInfo) -> Option<Duration>| {
+        let before = read(before).unwrap_or_default();
+        read(after).unwrap_or_default().saturating_sub(before)
+    };
+    TcpTick {
+        acked_bytes,
+        retransmits: u64::from(after.total_retrans.saturating_sub(before.total_retrans)),
+        retransmitted_bytes: after
+            .bytes_retrans
+            .unwrap_or(0)
+            .saturating_sub(before.bytes_retrans.unwrap_or(0)),
+        rtt: after.rtt,
+        min_rtt: after.min_rtt.unwrap_or_default(),
+        cwnd_bytes: u64::from(after.snd_cwnd) * u64::from(after.snd_mss),
+        mss_bytes: after.snd_mss,
+        busy: time(|info| info.busy),
+        rwnd_limited: time(|info| info.rwnd_limited),
+        sndbuf_limited: time(|info| info.sndbuf_limited),
+        peer_window_bytes: after.snd_wnd.map(u64::from),
     }
 }
 

@@ -307,6 +307,7 @@ fn reverse_tcp_of_a_real_iperf_is_served() {
         assert_eq!(rows.iter().sum::<u64>(), test.bytes(Way::Send));
         for stream in &test.end.streams {
             assert_eq!(stream.acked_bytes, Some(stream.bytes));
+            assert!(stream.retransmits.is_some() && stream.rtt.unwrap() > Duration::ZERO);
         }
     }
 }
@@ -858,6 +859,7 @@ fn a_real_iperf3_is_served_in_every_direction() {
             (sent, received)
         );
         for stream in &test.end.streams {
+            assert_eq!(stream.retransmits.is_some(), stream.way == Some(Way::Send));
             // iperf 3 stops counting at the end of the test: what is under way then is counted at one end only.
             let peer = stream.peer_bytes.unwrap();
             assert!(

@@ -9,6 +9,7 @@ mod cpu;
 mod disk;
 mod limits;
 mod socket;
+mod tcp_info;
 mod timer;
 mod udp_receive;
 
@@ -19,5 +20,6 @@ pub use limits::{
     ignore_sigxfsz, lower_thread_priority, open_files, private_files, raise_open_files,
 };
 pub use socket::{bind_without_port, unacknowledged_bytes};
+pub use tcp_info::{TcpInfo, tcp_info};
 pub use timer::Timer;
 pub use udp_receive::{Datagram, DatagramBatch, stamp_and_count_drops};
