@@ -8,17 +8,25 @@ mod backends;
 mod canvas;
 mod facts;
 mod fetch;
+mod flow;
 mod labels;
 mod latency_histogram;
 mod latency_over_time;
 mod latency_percentiles;
 mod latency_split;
+mod loss;
 mod panel;
+mod ping;
 mod replies_over_time;
+mod retransmits;
+mod rtt;
 mod steps;
+mod streams;
 mod text;
 mod theme;
+mod throughput;
 
+pub use flow::{FlowChartInput, FlowRun, flow_figure, flow_figures, flow_file, flow_live};
 pub use text::clean;
 pub use theme::{Drawing, Svg, Theme};
 
@@ -129,7 +137,16 @@ pub fn live(input: &ChartInput<'_>) -> Vec<Figure> {
 
 /// The chart with this name as a file of its own, with its heading and literal colours.
 pub fn file(input: &ChartInput<'_>, name: &str, theme: Theme) -> Option<String> {
-    let figure = figure(input, name)?;
+    Some(dress(
+        &figure(input, name)?,
+        target(input),
+        input.when,
+        theme,
+    ))
+}
+
+/// A figure as a file: title, subtitle, and where to and when, above the drawing.
+fn dress(figure: &Figure, target: String, when: Option<jiff::Timestamp>, theme: Theme) -> String {
     let room = f64::from(figure.desk.width);
     let lines = |words: &str, size: f64| -> Vec<String> {
         text::wrap(words, size, room)
@@ -138,8 +155,8 @@ pub fn file(input: &ChartInput<'_>, name: &str, theme: Theme) -> Option<String> 
             .collect()
     };
     let mut plain = lines(&figure.subtitle, 12.0);
-    plain.extend(lines(&source(input), 12.0));
-    Some(figure.desk.file(theme, &lines(&figure.title, 17.0), &plain))
+    plain.extend(lines(&source(target, when), 12.0));
+    figure.desk.file(theme, &lines(&figure.title, 17.0), &plain)
 }
 
 /// Which charts a page shows: no backends where no reply names one, and one request has its phases only.
@@ -150,23 +167,27 @@ fn applies(facts: &Facts<'_>, name: &str) -> bool {
     }
 }
 
-/// Where to and when, for a file that leaves its page.
-fn source(input: &ChartInput<'_>) -> String {
+/// The first URL of an HTTP run.
+fn target(input: &ChartInput<'_>) -> String {
     let url = match input.plan {
         Plan::Rate(plan) => plan.urls.first().map(|weighted| &weighted.url),
         Plan::Users(plan) => plan.urls.first().map(|weighted| &weighted.url),
         Plan::Fetch(plan) => Some(&plan.url),
     };
-    let mut words = url.map_or_else(String::new, |url| text::shorten(url.as_str(), 80));
-    if let Some(when) = input.when {
-        let when = when.strftime("%Y-%m-%d %H:%M:%S UTC").to_string();
-        words = if words.is_empty() {
-            when
-        } else {
-            format!("{words} · {when}")
-        };
+    url.map_or_else(String::new, |url| text::shorten(url.as_str(), 80))
+}
+
+/// Where to and when, for a file that leaves its page.
+fn source(target: String, when: Option<jiff::Timestamp>) -> String {
+    let Some(when) = when else {
+        return target;
+    };
+    let when = when.strftime("%Y-%m-%d %H:%M:%S UTC").to_string();
+    if target.is_empty() {
+        when
+    } else {
+        format!("{target} · {when}")
     }
-    words
 }
 
 /// The two widths in which a chart is drawn.

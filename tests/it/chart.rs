@@ -75,7 +75,7 @@ fn markups(drawn: &Drawn, figure: &Figure) -> Vec<String> {
 }
 
 /// Parses the markup and holds it against everything that a chart must be.
-fn check_markup(markup: &str) {
+pub fn check_markup(markup: &str) {
     let document = roxmltree::Document::parse(markup)
         .unwrap_or_else(|error| panic!("not XML: {error}\n{markup}"));
     let mut ids = BTreeSet::new();
@@ -142,7 +142,7 @@ fn check_figure(drawn: &Drawn, figure: &Figure) {
     );
 }
 
-fn texts(svg: &Svg) -> Vec<String> {
+pub fn texts(svg: &Svg) -> Vec<String> {
     let document = roxmltree::Document::parse(svg.as_str()).unwrap();
     document
         .descendants()
@@ -333,7 +333,7 @@ fn empty_charts_say_why() {
 }
 
 /// Texts of one drawing as boxes, from the letters' usual widths.
-fn boxes(svg: &Svg, size: f64) -> Vec<(String, [f64; 4])> {
+pub fn boxes(svg: &Svg, size: f64) -> Vec<(String, [f64; 4])> {
     let document = roxmltree::Document::parse(svg.as_str()).unwrap();
     let place = |node: &roxmltree::Node<'_, '_>, key: &str| -> f64 {
         node.attribute(key).unwrap().parse().unwrap()
@@ -396,7 +396,7 @@ fn no_text_lies_on_another_or_leaves_the_drawing() {
     }
 }
 
-const HOSTILE_NUMBERS: [f64; 12] = [
+pub const HOSTILE_NUMBERS: [f64; 12] = [
     f64::NAN,
     f64::INFINITY,
     f64::NEG_INFINITY,
@@ -411,7 +411,7 @@ const HOSTILE_NUMBERS: [f64; 12] = [
     f64::MAX,
 ];
 
-fn payloads() -> Vec<String> {
+pub fn payloads() -> Vec<String> {
     let mut payloads: Vec<String> = [
         "<script>alert(1)</script>",
         "\"><script>alert(1)</script>",
@@ -644,7 +644,7 @@ fn charts_stay_as_they_are() {
     golden("overload-latency-over-time-phone.svg", phone.as_str());
 }
 
-fn golden(name: &str, actual: &str) {
+pub fn golden(name: &str, actual: &str) {
     let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "tests/it/golden/chart", name]
         .iter()
         .collect();

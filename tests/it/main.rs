@@ -16,6 +16,8 @@ mod browser;
 mod chart;
 mod chart_runs;
 mod crash;
+mod flow_chart;
+mod flow_chart_runs;
 mod fold;
 mod guard;
 mod http_faults;

@@ -339,3 +339,6 @@ fn monotone(summary: &PathSummary) -> Option<bool> {
         _ => true,
     })
 }
+
+#[cfg(test)]
+mod tests;
