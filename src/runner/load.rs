@@ -61,6 +61,14 @@ impl Load {
         }
     }
 
+    /// Whether each call waits for the one before, so that it is due when it is sent: its latency is its service time.
+    pub(super) const fn is_paced_by_replies(&self) -> bool {
+        match self {
+            Self::Open(load) => load.is_chained(),
+            Self::Closed(_) => true,
+        }
+    }
+
     /// The next session if it is due at `now`.
     pub(super) fn take(&mut self, now: Duration) -> Option<Due> {
         match self {

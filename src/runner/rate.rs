@@ -77,6 +77,11 @@ impl RateLoad {
         }
     }
 
+    /// Whether one connection follows the other instead of a plan of instants.
+    pub(super) const fn is_chained(&self) -> bool {
+        matches!(self.when, When::Chained { .. })
+    }
+
     pub(super) const fn next_due(&self) -> Option<Duration> {
         match &self.when {
             When::Planned { next, .. } | When::Chained { next, .. } => *next,

@@ -21,10 +21,15 @@ fn rate(server: &Misbehave, path: &str, fields: &Value) -> Done {
 
 /// A closed-loop run of `server`'s `path` with further fields.
 fn users(server: &Misbehave, path: &str, fields: &Value) -> Done {
-    go(&with(
+    let done = go(&with(
         &json!({"kind": "users", "url": server.url(path), "timeout_s": 5}),
         fields,
-    ))
+    ));
+    for one in done.requests.iter().filter(|one| one.started.is_some()) {
+        let started = one.started.unwrap();
+        assert_eq!(one.scheduled, started, "its latency is its service time");
+    }
+    done
 }
 
 fn with(base: &Value, fields: &Value) -> Value {

@@ -55,7 +55,12 @@ impl Worker<'_> {
             None if self.spec.one_origin || session.calls == u64::MAX => self.choice.at(seq),
             None => self.choice.at(session.number),
         };
-        session.scheduled = scheduled;
+        // Without a plan of instants none can be missed: that the loop turned late is no latency of the target.
+        session.scheduled = if self.load.is_paced_by_replies() {
+            now
+        } else {
+            scheduled
+        };
         session.started = now;
         session.retried = std::mem::take(&mut session.stale);
         session.under_way = true;
