@@ -1,6 +1,7 @@
 //! After a crash: runs that were waiting or running are closed with what they had.
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
+use url::{Host, Url};
 
 use super::runs::{Finish, write_finish};
 use super::samples::{read_blobs, read_intervals};
@@ -62,8 +63,8 @@ fn partial(connection: &Connection, id: i64, began_ms: i64) -> Result<Finish, St
         let histograms = read_blobs(connection, "histogram", id)?;
         let fold = HttpFold::from_stored(&plan, &rows, &intervals, &histograms);
         let ended = Ended {
-            stopped: true,
-            ..fold.so_far(plan.planned_requests())
+            same_host: plan.urls().into_iter().all(is_loopback),
+            ..fold.cut_off(plan.planned_requests())
         };
         let (summary, series) = (fold.summary(&ended), fold.series(&ended));
         let judgement = verdict::judge(&plan, &summary, &series, &ended, &environment);
@@ -78,6 +79,16 @@ fn partial(connection: &Connection, id: i64, began_ms: i64) -> Result<Finish, St
         finish.series = Some(series);
     }
     Ok(finish)
+}
+
+/// Whether an address of this machine alone is asked; what a name meant before the crash is not known.
+fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        Some(Host::Domain(name)) => name == "localhost",
+        None => false,
+    }
 }
 
 /// What a person reads: how far the figures reach.
