@@ -508,7 +508,7 @@ fn a_shared_machine_is_a_warning_beside_the_finding() {
     );
     title_is(
         &run,
-        "One after another, 127.0.0.1:8000 answers 10.2 req/s: median 20 ms, slowest 20 ms",
+        "One after another, 127.0.0.1:8000 answers 10 req/s: median 20 ms, slowest 20 ms",
     );
 }
 

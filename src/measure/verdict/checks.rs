@@ -5,7 +5,7 @@ use crate::measure::run::{Check, Environment, Severity};
 use crate::measure::sample::Ended;
 use crate::measure::stats::consistency;
 use crate::measure::summary::FetchSummary;
-use crate::measure::verdict::facts::{Facts, Load};
+use crate::measure::verdict::facts::{Facts, Load, P99_FROM};
 use crate::measure::verdict::words;
 
 /// How far the sum of all times may be from what was in flight.
@@ -102,11 +102,11 @@ fn on_schedule(facts: &Facts<'_>) -> Check {
             let count = facts.lateness.map_or(0, |lateness| lateness.count);
             let detail = if p99 > allowed {
                 format!(
-                    "1\u{a0}% of sends were {} late or more, {} is allowed",
-                    words::time(p99),
+                    "{}, {} is allowed",
+                    facts.late_words(p99),
                     words::time(allowed)
                 )
-            } else if count < 100 {
+            } else if count < P99_FROM {
                 format!("every send within {} of its time", words::time(max))
             } else {
                 format!(
@@ -151,11 +151,18 @@ fn generator_not_limited(facts: &Facts<'_>) -> Check {
             ));
         }
     }
-    let busiest = words::percent(facts.busiest());
+    let busiest = match facts.busiest() {
+        idle if idle < 0.01 => "less than 1\u{a0}%".to_owned(),
+        busy => words::percent(busy),
+    };
     if facts.too_busy() {
         reasons.push(format!("its busiest thread used {busiest} of a core"));
     }
     let ok = reasons.is_empty();
+    if ok && facts.is_cut_off() {
+        let detail = "how busy it was went with the crash; no send was refused".to_owned();
+        return check("generator_not_limited", None, Severity::Fail, detail);
+    }
     let detail = if ok {
         format!("its busiest thread used {busiest} of a core, no send was refused")
     } else {

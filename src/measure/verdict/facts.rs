@@ -8,6 +8,9 @@ use crate::measure::sample::Ended;
 use crate::measure::summary::{Distribution, StatusClasses, Summary};
 use crate::measure::verdict::words;
 
+/// Fewer requests than this have no 99th percentile worth naming.
+pub(super) const P99_FROM: u64 = 100;
+
 /// How load arrives.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Load {
@@ -164,13 +167,26 @@ impl<'a> Facts<'a> {
         Some((found, (0.05 * latency).max(2.0)))
     }
 
-    /// Share of the mean latency that is our own lateness.
-    pub(super) fn own_share(&self) -> f64 {
-        let late = self.lateness.and_then(|lateness| lateness.avg);
-        match (late, self.latency.avg) {
-            (Some(late), Some(all)) if all > 0.0 => (late / all).min(1.0),
-            _ => 0.0,
+    /// How late sends were, where the 99th percentile of their lateness is this; few sends have none worth naming.
+    pub(super) fn late_words(&self, p99: f64) -> String {
+        let late = words::time(p99);
+        match self.lateness.map_or(0, |lateness| lateness.count) {
+            1 => format!("the one send was {late} late"),
+            count if count < P99_FROM => format!("the latest of {count} sends was {late} late"),
+            _ => format!("1\u{a0}% of sends were {late} late or more"),
         }
+    }
+
+    /// Whether late sends cannot be what makes the slowest requests slow.
+    pub(super) fn is_lateness_small(&self) -> bool {
+        let late = self.lateness.and_then(|lateness| lateness.p99);
+        late.zip(self.latency.p99)
+            .is_some_and(|(late, latency)| late * 20.0 <= latency)
+    }
+
+    /// Whether the end of the run is unknown, as after a crash: nobody counted what its threads used.
+    pub(super) fn is_cut_off(&self) -> bool {
+        self.ended.stopped && self.ended.threads == 0
     }
 
     /// The load that was offered, in words.

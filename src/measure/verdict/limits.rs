@@ -78,11 +78,6 @@ fn generator(facts: &Facts<'_>) -> Vec<Limit> {
         let busiest = words::percent(facts.busiest());
         let evidence = format!("its busiest thread used {busiest} of a core");
         limits.push(limit("generator", facts.busiest(), evidence));
-    } else if let Some((p99, allowed)) = facts.lateness_p99_and_allowed()
-        && p99 > allowed
-    {
-        let evidence = format!("1\u{a0}% of sends were {} late or more", words::time(p99));
-        limits.push(limit("generator", facts.own_share(), evidence));
     }
     let descriptors = facts.of(Outcome::FdExhausted) + facts.of(Outcome::FtabFull);
     for (cause, n, what) in [

@@ -143,9 +143,11 @@ fn silence(planned: &[Bin], width: f64) -> Option<Silence> {
         let expected = before as f64 / (last + 1) as f64 * quiet as f64;
         let asked: u64 = planned[last + 1..].iter().map(|bin| bin.requests).sum();
         let enough = quiet >= 3 && quiet * 5 >= planned.len() && before >= 10 && expected >= 10.0;
+        // A step with both holds the moment: the rest of it was not answered either.
+        let mixed = name.is_none() && last > 0 && planned[last].requests > planned[last].replies;
         (enough && asked >= 10).then(|| Silence {
             name: name.map(str::to_owned),
-            from_s: (last + 1) as f64 * width,
+            from_s: (last + usize::from(!mixed)) as f64 * width,
         })
     });
     let first = silent.next()?;

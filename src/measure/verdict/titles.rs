@@ -3,16 +3,16 @@
 use crate::measure::outcome::Outcome;
 use crate::measure::plan::Plan;
 use crate::measure::summary::FetchSummary;
-use crate::measure::verdict::facts::{Facts, Load};
+use crate::measure::verdict::facts::{Facts, Load, P99_FROM};
 use crate::measure::verdict::failures::{advice, kinds, listed};
 use crate::measure::verdict::patterns::{Patterns, Pause, Silence};
 use crate::measure::verdict::words;
 
-/// Fewer requests than this have no 99th percentile worth naming.
-const P99_FROM: u64 = 100;
-
 /// Fewer than this show no rate that a target keeps up with.
 const RATE_FROM: u64 = 20;
+
+/// A generator whose busiest thread used less than this share of a core was not late by its own work.
+const IDLE: f64 = 0.5;
 
 /// Below this share of failures the title is about the replies.
 const FEW_FAILURES: f64 = 0.01;
@@ -43,7 +43,8 @@ fn finding(facts: &Facts<'_>, patterns: &Patterns) -> Finding {
     if facts.of(Outcome::Ok) == 0 {
         return all_failed(facts);
     }
-    if facts.too_busy() || facts.late() {
+    let troubled = patterns.overloaded || patterns.silence.is_some() || patterns.pause.is_some();
+    if facts.too_busy() || (facts.late() && !(troubled && facts.is_lateness_small())) {
         return generator_late(facts);
     }
     if patterns.overloaded {
@@ -131,9 +132,7 @@ fn generator_short(facts: &Facts<'_>) -> Finding {
 
 fn generator_late(facts: &Facts<'_>) -> Finding {
     let what = match facts.lateness_p99_and_allowed() {
-        Some((p99, allowed)) if p99 > allowed => {
-            format!("1\u{a0}% of sends were {} late or more", words::time(p99))
-        }
+        Some((p99, allowed)) if p99 > allowed => facts.late_words(p99),
         _ => format!(
             "its busiest thread used {} of a core",
             words::percent(facts.busiest())
@@ -144,8 +143,17 @@ fn generator_late(facts: &Facts<'_>) -> Finding {
             format!("The generator was the limit: {what}"),
             "The generator was the limit".to_owned(),
         ],
-        "Part of each latency is this machine's own. Run it again at half the rate, or from a machine with free cores."
-            .to_owned(),
+        if facts.is_cut_off() {
+            "Part of each latency is this machine's own.".to_owned()
+        } else if facts.busiest() < IDLE {
+            format!(
+                "Part of each latency is this machine's own: other work held its cores, since the generator used {} of one. Run it again when the machine is idle, or from another.",
+                words::percent(facts.busiest())
+            )
+        } else {
+            "Part of each latency is this machine's own. Run it again at half the rate, or from a machine with free cores."
+                .to_owned()
+        },
     )
 }
 
@@ -407,6 +415,12 @@ fn with_reservation(facts: &Facts<'_>, verdict: String) -> String {
     if facts.ended.stopped {
         let after = words::instant(facts.ended.duration.as_secs_f64());
         return format!("{verdict} It was stopped after {after}, so this is only its beginning.");
+    }
+    if let Some((p99, allowed)) = facts.lateness_p99_and_allowed()
+        && p99 > allowed
+    {
+        let late = facts.late_words(p99);
+        return format!("{verdict} Here {late}: little against that.");
     }
     if facts.ended.same_host && facts.replies > 0 {
         return format!(
