@@ -51,7 +51,7 @@ impl Answerers {
         answerer.replies += 1;
         answerer
             .latency
-            .get_or_insert_with(|| Box::new(Spread::coarse()))
+            .get_or_insert_with(|| Box::new(Spread::fine()))
             .push(sample.latency());
         let wide = |part: Option<Duration>| part.map_or(0, |part| u128::from(nanos(part)));
         answerer.lateness += wide(sample.lateness());
@@ -150,7 +150,7 @@ impl Merge for Answerer {
         self.timed += other.timed;
         if let Some(theirs) = &other.latency {
             self.latency
-                .get_or_insert_with(|| Box::new(Spread::coarse()))
+                .get_or_insert_with(|| Box::new(Spread::fine()))
                 .merge(theirs);
         }
         self.lateness += other.lateness;

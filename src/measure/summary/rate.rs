@@ -28,7 +28,8 @@ pub(super) fn summary(fold: &HttpFold, ended: &Ended) -> RateSummary {
         send_window_s,
         duration_s,
         offered_per_s: over(fold.begun() as f64, send_window_s),
-        achieved_per_s: over(ok as f64, duration_s),
+        // The last reply may come before the last gap is over: that is no more than was offered.
+        achieved_per_s: over(ok as f64, duration_s.max(send_window_s)),
         latency_ms: latency.distribution(),
         censored: fold.timed_out.count(),
         service_time_ms: fold.service.distribution(),
