@@ -155,7 +155,11 @@ impl Objective {
         let measured = self.quantity.measured(summary);
         let (measured, ok) = match measured {
             Measured::Value(value) if self.quantity.sign() == "<" => {
-                (Some(self.quantity.print(value)), Some(value < self.limit))
+                let mut text = self.quantity.print(value);
+                if self.quantity.is_censored(summary) {
+                    text.push_str(" or more");
+                }
+                (Some(text), Some(value < self.limit))
             }
             Measured::Value(value) => (Some(self.quantity.print(value)), Some(value > self.limit)),
             // Without one reply the time to it has no bound.
@@ -259,6 +263,22 @@ impl Quantity {
             Self::Rate => units::per_s_text(value),
             Self::Throughput => units::bits_per_second_text(value),
         }
+    }
+
+    /// Whether a timeout stands at this quantity: the wait would have been longer than what was measured.
+    fn is_censored(self, summary: &Summary) -> bool {
+        let (censored, count) = match summary {
+            Summary::Rate(rate) => (rate.censored, rate.latency_ms.count),
+            Summary::Users(users) => (users.censored, users.latency_ms.count),
+            Summary::Fetch(_) => return false,
+        };
+        let share = match self {
+            Self::Quantile(quantile) => quantile.share(),
+            // Any timeout at all makes these only a lower bound.
+            Self::Average | Self::Maximum => 1.0,
+            _ => return false,
+        };
+        censored > 0 && (count as f64 * share).ceil() > count.saturating_sub(censored) as f64
     }
 
     fn measured(self, summary: &Summary) -> Measured {
