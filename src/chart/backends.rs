@@ -56,7 +56,10 @@ pub(crate) fn are_named(facts: &Facts<'_>) -> bool {
 pub(crate) fn figure(facts: &Facts<'_>) -> Figure {
     let stack = stack(facts);
     let empty = facts.nothing().or_else(|| {
-        (!are_named(facts)).then(|| "No reply names its backend (X-Served-By).".to_owned())
+        if !are_named(facts) {
+            return Some("No reply names its backend (X-Served-By).".to_owned());
+        }
+        (facts.n < 5).then(|| format!("{}: too few for a rate.", text::counted(facts.n, "request")))
     });
     let parts = Parts {
         name: NAME,
@@ -241,7 +244,10 @@ fn draw(facts: &Facts<'_>, form: Form, stack: &Stack) -> Canvas {
 
 /// The time over which a column counts; a sliver at the end would turn one request into a peak.
 fn length(column: &Column, width: f64) -> f64 {
-    (column.to - column.from).max(width * 0.25).max(1e-9)
+    let length = column.to - column.from;
+    // The last request goes out before the last gap is over: a column as good as whole counts as whole.
+    let length = if length > width * 0.8 { width } else { length };
+    length.max(width * 0.25).max(1e-9)
 }
 
 fn draw_column(panel: &Panel, column: &Column, stack: &Stack) {
@@ -354,6 +360,11 @@ fn title(facts: &Facts<'_>, stack: &Stack) -> String {
         .max_by_key(|(_, total)| **total);
     let least = stack.totals.iter().min();
     match (most, least) {
+        (Some((only, answered)), _) if stack.names.len() == 1 && facts.no_reply > 0 => format!(
+            "{} answers {} of the requests, nobody the others",
+            text::shorten(&stack.names[only], 40),
+            percent(*answered as f64 / facts.n.max(1) as f64)
+        ),
         (Some((only, _)), _) if stack.names.len() == 1 => format!(
             "{} answers everything",
             text::shorten(&stack.names[only], 40)

@@ -44,6 +44,10 @@ pub(crate) fn figure(facts: &Facts<'_>) -> Figure {
 fn curve(points: &[PercentilePoint], n: u64) -> Vec<(f64, f64)> {
     let most = 1.0 - 1.0 / n.max(2) as f64;
     let mut curve: Vec<(f64, f64)> = Vec::with_capacity(points.len());
+    let slowest = points
+        .iter()
+        .rev()
+        .find_map(|point| point.latency_ms.filter(|latency| latency.is_finite()));
     for point in points {
         let Some(latency) = point
             .latency_ms
@@ -63,6 +67,13 @@ fn curve(points: &[PercentilePoint], n: u64) -> Vec<(f64, f64)> {
             continue;
         }
         curve.push((share, latency));
+    }
+    // Of n requests only the slowest lies above 1 − 1/n: there the curve rises to it.
+    if let (Some(slowest), Some(end)) = (slowest, curve.last().copied())
+        && slowest > end.1
+        && end.0 >= most - 1e-9
+    {
+        curve.push((most, slowest));
     }
     curve
 }

@@ -71,12 +71,24 @@ fn steps(facts: &Facts<'_>) -> Vec<Step> {
     let end = facts.series.covers_s;
     let join =
         chart_steps::joined(width, bins.len() as f64 * width, 50.0).max(bins.len().div_ceil(60));
-    bins.chunks(join)
+    let mut parts: Vec<&[&Bin]> = bins.chunks(join).collect();
+    // A sliver at the end would turn one reply into a peak: it goes with the step before it.
+    if let [.., before, last] = parts.as_slice()
+        && end > last[0].start_s
+        && end - last[0].start_s < width * join as f64 * 0.5
+    {
+        let both = before.len() + last.len();
+        parts.truncate(parts.len() - 2);
+        parts.push(&bins[bins.len() - both..]);
+    }
+    parts
+        .into_iter()
         .map(|part| {
             let from = part[0].start_s;
             let full = part[part.len() - 1].start_s + width;
-            let to = if end > from && end < full { end } else { full };
-            // A sliver at the end would turn one reply into a peak.
+            // The last reply comes before the last gap is over: a step as good as whole counts as whole.
+            let short = end > from && full - end > width * 0.2;
+            let to = if short { end } else { full };
             let length = (to - from).max(width * 0.5);
             let per_second =
                 |of: fn(&Bin) -> u64| part.iter().map(|bin| of(bin)).sum::<u64>() as f64 / length;
@@ -280,7 +292,10 @@ fn title(facts: &Facts<'_>, steps: &[Step]) -> String {
 
 /// Whether replies came at the offered rate within a tenth, in each quarter of the sending time.
 fn steady(facts: &Facts<'_>, steps: &[Step], offered: f64) -> bool {
-    let end = facts.span(|bin| bin.requests > 0);
+    // Of a run that was stopped, only the time that it measured.
+    let end = facts
+        .span(|bin| bin.requests > 0)
+        .min(facts.series.covers_s);
     (0..4).all(|quarter| {
         let (from, to) = (
             end * f64::from(quarter) / 4.0,
