@@ -110,6 +110,14 @@ async fn make(visit: &Visit, state: &AppState) -> Result<HomePage, Trouble> {
 
 /// Three lines that work on this node as they stand.
 fn examples(workload: &str) -> [Example; 3] {
+    example_lines(workload).map(|line| Example {
+        href: context::query("/runs/new", &[("command", &line)]),
+        line,
+    })
+}
+
+/// A line of each tool, to this node's workload.
+pub fn example_lines(workload: &str) -> [String; 3] {
     let url = if workload.is_empty() {
         "http://127.0.0.1:8000/"
     } else {
@@ -129,10 +137,6 @@ fn examples(workload: &str) -> [Example; 3] {
         format!("siege -c 4 -r 5 {url}"),
         format!("curl -w '%{{time_total}}\\n' -o /dev/null -s {url}"),
     ]
-    .map(|line| Example {
-        href: context::query("/runs/new", &[("command", &line)]),
-        line,
-    })
 }
 
 fn node(state: &AppState, peers: u64) -> Vec<NodeLine> {

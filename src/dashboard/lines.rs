@@ -17,7 +17,7 @@ pub struct Line {
     pub kind: &'static str,
     /// Where it went.
     pub target: String,
-    /// When it was asked for.
+    /// When it began, or was asked for while it waits.
     pub when: String,
     /// The same for machines.
     pub machine_time: String,
@@ -45,7 +45,9 @@ pub fn line(run: &Run) -> Line {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let (class, mark) = mark(run);
     let (objectives, objectives_class) = objectives(run);
-    let when = words::when(run.created_at);
+    // As the report says it: a run that waited in the queue began later than it was asked for.
+    let began = run.started_at.unwrap_or(run.created_at);
+    let when = words::when(began);
     Line {
         id: run.id,
         title: words::pieces(&view::title(run), &names),
@@ -57,7 +59,7 @@ pub fn line(run: &Run) -> Line {
         kind: run.kind.word(),
         target: run.plan.target(),
         when,
-        machine_time: words::machine_time(run.created_at),
+        machine_time: words::machine_time(began),
         state: match (run.state, run.queue_place, run.progress.eta_s) {
             (State::Queued, Some(place), _) => format!("queued, place {place}"),
             (State::Running, _, Some(eta)) => {

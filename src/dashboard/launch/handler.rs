@@ -12,6 +12,7 @@ use crate::dashboard::context::{self, Visit};
 use crate::dashboard::error::Trouble;
 use crate::dashboard::fields::{self, Values};
 use crate::dashboard::frame::page;
+use crate::dashboard::home;
 use crate::dashboard::launch::form;
 use crate::dashboard::launch::page::{self as launch_page, Asked, Offer, Showing};
 use crate::dashboard::peers;
@@ -347,11 +348,14 @@ async fn answer(visit: &Visit, state: &AppState, filled: Filled, outcome: Outcom
         }
         _ => outcome.status,
     };
+    let workload = context::workload_url(&state.node).unwrap_or_default();
+    let [example, ..] = home::example_lines(&workload);
     let built = launch_page::build(Showing {
         frame: visit.frame(),
         kind: filled.kind,
         values: filled.values,
         pasted: filled.pasted,
+        example,
         reading,
         faults: outcome.faults,
         asked: outcome.asked,

@@ -22,6 +22,8 @@ pub struct Showing<'a> {
     pub values: Values,
     /// The pasted line.
     pub pasted: String,
+    /// A line that works on this node, for the empty box.
+    pub example: String,
     /// How it was read.
     pub reading: Option<Reading>,
     /// Faults found after the plan was read: field and message.
@@ -78,6 +80,7 @@ pub struct LaunchPage {
     head: String,
     lead: &'static str,
     pasted: String,
+    example: String,
     problems: Vec<String>,
     read: Vec<ReadWord>,
     kinds: [KindLink; 3],
@@ -141,6 +144,7 @@ pub fn build(showing: Showing<'_>) -> LaunchPage {
         kind,
         values,
         pasted,
+        example,
         reading,
         faults,
         asked,
@@ -201,6 +205,7 @@ pub fn build(showing: Showing<'_>) -> LaunchPage {
             .map(|reading| reading.words.into_iter().map(read_word).collect())
             .unwrap_or_default(),
         pasted,
+        example,
         kinds: kinds(kind, &values),
         checked: (asked == Asked::ToCheck && lines.is_empty() && offer.is_none()).then(|| {
             "✓ Every field holds, and the target may be tested. Nothing has been sent.".to_owned()

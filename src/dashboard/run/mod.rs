@@ -10,4 +10,5 @@ pub mod keys;
 pub mod old;
 pub mod pages;
 pub mod rail;
+mod scale;
 pub mod view;

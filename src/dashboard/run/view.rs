@@ -1,20 +1,21 @@
 //! A run as its page shows it: every word, in the order of the page.
 
 use crate::chart::{self, ChartInput, Figure};
-use crate::dashboard::ruler::{self, Ruler};
+use crate::dashboard::ruler::Ruler;
 use crate::dashboard::run::answered::{self, Answered};
 use crate::dashboard::run::belief::{self, Belief};
 use crate::dashboard::run::figures::{self, FigureView};
 use crate::dashboard::run::keys::{self, Key};
 use crate::dashboard::run::old::Old;
 use crate::dashboard::run::rail::{self, Fact};
+use crate::dashboard::run::scale;
 use crate::dashboard::words::{self, Piece};
 use crate::measure::command_line;
 use crate::measure::outcome::Outcome;
 use crate::measure::plan::{Kind, Plan};
 use crate::measure::run::{Limit, ObjectiveResult, Run, State};
 use crate::measure::series::HttpSeries;
-use crate::measure::summary::{FailureText, FetchSummary, Summary};
+use crate::measure::summary::{FailureText, Summary};
 
 /// Everything that the body of a run's page says.
 #[derive(Clone, Debug, Default)]
@@ -203,7 +204,7 @@ pub fn view(run: &Run, series: Option<&HttpSeries>, rows: Rows) -> RunView {
             "Stop and keep what there is"
         },
         objectives: run.objectives.iter().map(objective).collect(),
-        ruler: ruler(run, series),
+        ruler: scale::of(run, series),
         belief: if live {
             None
         } else {
@@ -321,17 +322,22 @@ fn what(run: &Run) -> Vec<String> {
 }
 
 fn size(summary: &Summary) -> Option<String> {
-    let (number, outcomes) = match summary {
-        Summary::Rate(figures) => (figures.planned, &figures.outcomes),
-        Summary::Users(figures) => (figures.outcomes.values().sum(), &figures.outcomes),
+    use std::fmt::Write as _;
+
+    let (planned, outcomes) = match summary {
+        Summary::Rate(figures) => (Some(figures.planned), &figures.outcomes),
+        Summary::Users(figures) => (figures.planned, &figures.outcomes),
         Summary::Fetch(_) => return None,
     };
+    let number: u64 = outcomes.values().sum();
     let of = |outcome: Outcome| outcomes.get(outcome.key()).copied().unwrap_or(0);
     let cut_off = of(Outcome::AbortedAtStop);
     let bad = number.saturating_sub(of(Outcome::Ok) + cut_off);
     let mut text = format!("n = {}", words::count(number));
+    if let Some(planned) = planned.filter(|planned| *planned > number) {
+        let _ = write!(text, " of {}", words::count(planned));
+    }
     for (count, what) in [(bad, "not ok"), (cut_off, "cut off by the stop")] {
-        use std::fmt::Write as _;
         if count > 0 {
             let _ = write!(text, ", {} {what}", words::count(count));
         }
@@ -386,67 +392,6 @@ fn objective(result: &ObjectiveResult) -> ObjectiveLine {
         rule: result.rule.replace('<', " < ").replace('>', " > "),
         text,
     }
-}
-
-fn ruler(run: &Run, series: Option<&HttpSeries>) -> Option<Ruler> {
-    if run.state == State::Queued {
-        return None;
-    }
-    if run.state == State::Running {
-        let done = series.map_or(0.0, |series| series.covers_s);
-        let of = series
-            .and_then(|series| series.planned_s)
-            .or_else(|| run.plan.expected_duration_s())
-            .filter(|of| *of > 0.0);
-        return Some(ruler::progress(done, of));
-    }
-    match run.summary.as_ref()? {
-        Summary::Rate(figures) => {
-            let (offered, achieved) = (figures.offered_per_s?, figures.achieved_per_s?);
-            Some(ruler::against(
-                achieved,
-                &format!("{} answered well", words::per_s(Some(achieved))),
-                offered,
-                &format!("{} offered", words::per_s(Some(offered))),
-            ))
-        }
-        Summary::Users(figures) => {
-            let tried: u64 = figures.outcomes.values().sum::<u64>();
-            if tried == 0 {
-                return None;
-            }
-            Some(ruler::against(
-                figures.successful as f64,
-                &format!("{} answered well", words::count(figures.successful)),
-                tried as f64,
-                &format!("{} tried", words::plural(tried, "request", "requests")),
-            ))
-        }
-        Summary::Fetch(figures) => fetch_ruler(figures),
-    }
-}
-
-fn fetch_ruler(figures: &FetchSummary) -> Option<Ruler> {
-    let total = figures.total_ms?;
-    let first = figures.first_byte_ms.unwrap_or(total);
-    let lookup = figures.lookup_ms.unwrap_or(0.0);
-    let connect = figures.connect_ms.unwrap_or(0.0);
-    let tls = figures.tls_ms.unwrap_or(0.0);
-    let parts: Vec<(&'static str, f64, &'static str)> = [
-        ("lookup", lookup, "var(--s4)"),
-        ("connect", connect, "var(--s3)"),
-        ("TLS", tls, "var(--s2)"),
-        (
-            "waiting for the first byte",
-            (first - lookup - connect - tls).max(0.0),
-            "var(--s1)",
-        ),
-        ("transfer", (total - first).max(0.0), "var(--axis)"),
-    ]
-    .into_iter()
-    .filter(|(_, ms, _)| *ms > 0.0)
-    .collect();
-    (!parts.is_empty()).then(|| ruler::phases(&parts))
 }
 
 /// What the charts of this run are made from; `None` before there are figures.
@@ -539,13 +484,18 @@ fn files(run: &Run, rows: Rows) -> Vec<FileLine> {
     ]
 }
 
+/// Characters that fit on a line of the rail with a backslash after them.
+const WIDTH: usize = 32;
+
 /// The command line broken before its options, as a person would in a script.
 pub fn wrapped(command: &str) -> String {
     let mut out = String::new();
     let mut line = 0;
     for word in command.split(' ') {
         let next = line + word.chars().count() + 1;
-        if line > 0 && word.starts_with('-') && next > 22 && line > 14 {
+        let starts = word.starts_with('-') && next > 22 && line > 14;
+        // What would not fit beside the backslash is broken inside a word by the browser.
+        if line > 2 && (starts || next > WIDTH) {
             out.push_str(" \\\n  ");
             line = 2;
         } else if !out.is_empty() {
