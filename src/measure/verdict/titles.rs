@@ -420,7 +420,12 @@ fn with_reservation(facts: &Facts<'_>, verdict: String) -> String {
         && p99 > allowed
     {
         let late = facts.late_words(p99);
-        return format!("{verdict} Here {late}: little against that.");
+        let weight = if facts.is_lateness_small() {
+            "little against the slowest latency"
+        } else {
+            "the slowest latencies carry that"
+        };
+        return format!("{verdict} Here {late}: {weight}.");
     }
     if facts.ended.same_host && facts.replies > 0 {
         return format!(
