@@ -1,7 +1,7 @@
 //! What TLS trusts: the built-in authorities, one file, or (said on every report) anything.
 
-use std::io;
-use std::path::Path;
+use std::fs;
+use std::io::{self, Read};
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -68,9 +68,8 @@ fn roots(ca: Option<&str>) -> Result<RootCertStore, TlsError> {
         path: path.to_owned(),
         reason,
     };
-    let certificates =
-        CertificateDer::pem_file_iter(Path::new(path)).map_err(|error| wrong(error.to_string()))?;
-    for certificate in certificates {
+    let pem = read(path).map_err(wrong)?;
+    for certificate in CertificateDer::pem_slice_iter(&pem) {
         let certificate = certificate.map_err(|error| wrong(error.to_string()))?;
         roots
             .add(certificate)
@@ -80,6 +79,26 @@ fn roots(ca: Option<&str>) -> Result<RootCertStore, TlsError> {
         return Err(wrong("it holds no certificate".to_owned()));
     }
     Ok(roots)
+}
+
+/// Longest file of authorities; those of whole systems are about 250 KiB.
+const LONGEST_CA: u64 = 4 << 20;
+
+/// The file's bytes. A device or a pipe may never end, and no stop could reach the run that waits for it.
+fn read(path: &str) -> Result<Vec<u8>, String> {
+    let about = fs::metadata(path).map_err(|error| error.to_string())?;
+    if !about.is_file() {
+        return Err("it is not a regular file".to_owned());
+    }
+    let file = fs::File::open(path).map_err(|error| error.to_string())?;
+    let mut bytes = Vec::new();
+    file.take(LONGEST_CA + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| error.to_string())?;
+    if bytes.len() as u64 > LONGEST_CA {
+        return Err(format!("it is larger than {} MiB", LONGEST_CA >> 20));
+    }
+    Ok(bytes)
 }
 
 /// The name that the peer's certificate must carry: a host name or an address.
@@ -126,5 +145,27 @@ impl ServerCertVerifier for AcceptAny {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn authorities_come_from_a_regular_file_of_a_sane_size() {
+        for endless in ["/dev/zero", "/"] {
+            let error = client(Some(endless), false).unwrap_err().to_string();
+            assert!(error.contains("not a regular file"), "{error}");
+        }
+        let path = std::env::temp_dir().join(format!("tidemark-ca-{}.pem", std::process::id()));
+        let file = fs::File::create(&path).unwrap();
+        file.set_len(LONGEST_CA + 1).unwrap();
+        let error = client(path.to_str(), false).unwrap_err().to_string();
+        assert!(error.contains("larger than 4 MiB"), "{error}");
+        file.set_len(LONGEST_CA).unwrap();
+        let error = client(path.to_str(), false).unwrap_err().to_string();
+        assert!(error.contains("no certificate"), "{error}");
+        fs::remove_file(&path).unwrap();
     }
 }
