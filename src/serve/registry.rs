@@ -54,7 +54,10 @@ impl Registry {
     pub(super) fn admit(self: &Arc<Self>, address: IpAddr) -> Option<Seat> {
         let mut open = self.lock();
         let same = open.by_address.get(&address).copied().unwrap_or(0);
-        if self.limits.per_address.is_some_and(|most| same >= most) {
+        if let Some(most) = self.limits.per_address
+            && same >= most
+            && same - open.event_streams(address) >= most
+        {
             open.evict_idle(Some(address))?;
         }
         let seated: usize = open.by_address.values().sum();
@@ -124,6 +127,16 @@ impl Registry {
 }
 
 impl Open {
+    /// Event streams of an address. They have a cap of their own, and do not count to that of connections: whoever
+    /// watches a run in many windows must still get at the page that stops it.
+    fn event_streams(&self, address: IpAddr) -> usize {
+        self.connections
+            .values()
+            .filter(|entry| !entry.evicted && entry.address == address)
+            .filter(|entry| entry.activity.is_busy() && entry.activity.is_event_stream())
+            .count()
+    }
+
     fn evict_idle(&mut self, of: Option<IpAddr>) -> Option<()> {
         let oldest = self
             .connections
@@ -212,5 +225,27 @@ mod tests {
         drop((other, again));
         assert!(registry.is_empty());
         assert!(registry.lock().by_address.is_empty());
+    }
+
+    #[tokio::test]
+    async fn watching_runs_does_not_lock_an_address_out() {
+        let registry = registry(Some(2), 10);
+        let watching: Vec<Seat> = (0..2)
+            .map(|_| registry.admit(address(1)).unwrap())
+            .collect();
+        for seat in &watching {
+            seat.activity.begin(Doing::Busy);
+        }
+        assert!(registry.admit(address(1)).is_none(), "both answer");
+        for seat in &watching {
+            seat.activity.mark_event_stream();
+        }
+        let pages: Vec<Seat> = (0..2)
+            .map(|_| registry.admit(address(1)).unwrap())
+            .collect();
+        for seat in &pages {
+            seat.activity.begin(Doing::Busy);
+        }
+        assert!(registry.admit(address(1)).is_none(), "the pages answer");
     }
 }
