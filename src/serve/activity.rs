@@ -138,4 +138,4 @@ impl Activity {
 }
 
 /// How long a client may go on sending after its last reply.
-const LINGER: Duration = Duration::from_secs(1);
+const LINGER: Duration = Duration::from_secs(2);

@@ -188,8 +188,9 @@ struct Watched {
 /// What the codec reads instead of a request that is refused: no HTTP, so it answers 400 in turn and closes.
 const POISON: &[u8] = b"\0\r\n\r\n";
 
-/// How much a client may send after its last reply before it is cut off.
-const THROW_AWAY: usize = 256 * 1024;
+/// How much a client may send after its last reply before it is cut off. Many clients read the reply only when all of
+/// a body is sent: cut off before, they would see a broken connection instead of "too large".
+const THROW_AWAY: usize = 16 * 1024 * 1024;
 
 impl AsyncRead for Watched {
     fn poll_read(
@@ -271,7 +272,7 @@ impl AsyncWrite for Watched {
             }
             self.activity.begin(Doing::Lingering);
         }
-        let mut scratch = [0; 4096];
+        let mut scratch = [0; 16 * 1024];
         loop {
             let mut buffer = ReadBuf::new(&mut scratch);
             let read = Pin::new(&mut self.stream).poll_read(context, &mut buffer);
