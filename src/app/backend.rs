@@ -10,6 +10,7 @@ use tokio::runtime;
 use tokio::sync::{oneshot, watch};
 
 use crate::config::{self, Config};
+use crate::guard;
 use crate::serve::{self, Gate, Listener, Phase, Place, ServeLimits};
 use crate::workload::{Discipline, WhenFull, Workload, WorkloadConfig};
 
@@ -53,7 +54,7 @@ pub(super) fn serve(
         .build()?;
     let connections = open_files.saturating_sub(RESERVED_FILES).max(64);
     let limits = ServeLimits::workload(usize::try_from(connections).unwrap_or(usize::MAX));
-    let router = workload.router();
+    let router = guard::one_host(workload.router());
     let gate = gate(workload);
     thread::Builder::new()
         .name("workload".to_owned())

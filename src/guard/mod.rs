@@ -58,6 +58,11 @@ pub fn secure(router: Router, config: GuardConfig) -> Router {
         .layer(from_fn(headers::add))
 }
 
+/// Puts the one rule of the workload's port around its router: exactly one Host.
+pub fn one_host(router: Router) -> Router {
+    router.layer(from_fn(sanity::check_host))
+}
+
 /// The largest request body.
 pub const BODY_LIMIT: usize = 64 * 1024;
 

@@ -3,7 +3,7 @@
 use axum::extract::Request;
 use axum::middleware::Next;
 use axum::response::Response;
-use http::{Method, StatusCode, Version, header};
+use http::{HeaderValue, Method, StatusCode, Version, header};
 
 use super::{refuse, refuse_and_close};
 
@@ -12,6 +12,30 @@ pub(super) const METHODS: &str = "GET, HEAD, POST, PATCH, DELETE";
 
 /// Longest path and query, in bytes.
 const LONGEST_URI: usize = 8 * 1024;
+
+/// The one Host of a request; only before HTTP/1.1 it may be missing (RFC 9112, 3.2).
+fn one_host(request: &Request) -> Result<Option<&HeaderValue>, &'static str> {
+    let mut hosts = request.headers().get_all(header::HOST).iter();
+    match (hosts.next(), hosts.next()) {
+        (Some(host), None) => Ok(Some(host)),
+        (None, _) if request.version() < Version::HTTP_11 => Ok(None),
+        (None, _) => Err("The request names no Host."),
+        (Some(_), Some(_)) => Err("The request names more than one Host."),
+    }
+}
+
+/// For the workload, which answers whatever name it is asked for, but one name only.
+pub(super) async fn check_host(request: Request, next: Next) -> Response {
+    match one_host(&request) {
+        Ok(_) => next.run(request).await,
+        Err(sentence) => refuse_and_close(
+            StatusCode::BAD_REQUEST,
+            sentence,
+            request.headers(),
+            request.uri().path(),
+        ),
+    }
+}
 
 pub(super) async fn check(request: Request, next: Next) -> Response {
     let headers = request.headers();
@@ -38,12 +62,9 @@ pub(super) async fn check(request: Request, next: Next) -> Response {
             path,
         );
     }
-    let mut hosts = headers.get_all(header::HOST).iter();
-    let host = match (hosts.next(), hosts.next()) {
-        (Some(host), None) => Some(host),
-        (None, _) if request.version() < Version::HTTP_11 => None,
-        (None, _) => return bad("The request names no Host."),
-        (Some(_), Some(_)) => return bad("The request names more than one Host."),
+    let host = match one_host(&request) {
+        Ok(host) => host,
+        Err(sentence) => return bad(sentence),
     };
     if let Some(authority) = uri.authority() {
         let same = host.is_some_and(|host| {
@@ -70,4 +91,34 @@ pub(super) async fn check(request: Request, next: Next) -> Response {
         );
     }
     next.run(request).await
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+    use tower::ServiceExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_workload_answers_any_host_but_exactly_one() {
+        let router = super::super::one_host(axum::Router::new().fallback(|| async { "ok" }));
+        for (version, hosts, status) in [
+            (Version::HTTP_11, &["a.example"][..], 200),
+            (Version::HTTP_11, &[], 400),
+            (Version::HTTP_11, &["a", "a"], 400),
+            (Version::HTTP_10, &[], 200),
+            (Version::HTTP_10, &["a", "b"], 400),
+        ] {
+            let mut request = Request::builder().version(version);
+            for host in hosts {
+                request = request.header(header::HOST, *host);
+            }
+            let request = request.body(Body::empty()).unwrap();
+            let response = router.clone().oneshot(request).await.unwrap();
+            assert_eq!(response.status(), status, "{version:?} {hosts:?}");
+            let closes = response.headers().contains_key(header::CONNECTION);
+            assert_eq!(closes, status == 400);
+        }
+    }
 }

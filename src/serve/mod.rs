@@ -83,7 +83,8 @@ impl ServeLimits {
             per_address: None,
             total,
             linger: Duration::from_secs(1),
-            strict: false,
+            // A load balancer stands before it: the two must never disagree where a request ends.
+            strict: true,
         }
     }
 }
