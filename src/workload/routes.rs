@@ -1,7 +1,9 @@
 //! The workload port: `/`, `/health-check`, and the headers that load balancers and their users look for.
 
 use std::convert::Infallible;
-use std::fmt::Write;
+use std::fmt::{Display, Write};
+use std::ops::RangeInclusive;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +17,7 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 
-use crate::workload::mandelbrot::Work;
+use crate::workload::mandelbrot::{CENTRE, MAX_ITER, SIDE, SPAN, Work};
 use crate::workload::pool::Finished;
 use crate::workload::{Render, Workload};
 
@@ -190,12 +192,12 @@ fn asked(query: &str) -> Result<Work, String> {
                     format!("work is {word}; it must be light, standard or heavy.")
                 })?;
             }
-            "width" => width = Some(number(&key, &value, "a whole number")?),
-            "height" => height = Some(number(&key, &value, "a whole number")?),
-            "max_iter" => max_iter = Some(number(&key, &value, "a whole number")?),
-            "re" => re = Some(number(&key, &value, "a number")?),
-            "im" => im = Some(number(&key, &value, "a number")?),
-            "span" => span = Some(number(&key, &value, "a number")?),
+            "width" => width = Some(number(&key, &value, "a whole number", &SIDE)?),
+            "height" => height = Some(number(&key, &value, "a whole number", &SIDE)?),
+            "max_iter" => max_iter = Some(number(&key, &value, "a whole number", &MAX_ITER)?),
+            "re" => re = Some(number(&key, &value, "a number", &CENTRE)?),
+            "im" => im = Some(number(&key, &value, "a number", &CENTRE)?),
+            "span" => span = Some(number(&key, &value, "a number", &SPAN)?),
             _ => {}
         }
     }
@@ -215,10 +217,17 @@ fn asked(query: &str) -> Result<Work, String> {
     )
 }
 
-fn number<T: std::str::FromStr>(key: &str, value: &str, kind: &str) -> Result<T, String> {
-    value
-        .parse()
-        .map_err(|_| format!("{key} is {}; it must be {kind}.", shown(value)))
+fn number<T: FromStr + Display>(
+    key: &str,
+    value: &str,
+    kind: &str,
+    limits: &RangeInclusive<T>,
+) -> Result<T, String> {
+    value.parse().map_err(|_| {
+        let (least, most) = (limits.start(), limits.end());
+        let word = shown(value);
+        format!("{key} is {word}; it must be {kind} from {least} to {most}.")
+    })
 }
 
 /// The first characters of what came, quoted and harmless.

@@ -133,10 +133,23 @@ async fn what_cannot_be_drawn_is_refused_with_a_sentence() {
     };
     check("work=huge", "it must be light, standard or heavy").await;
     check("width=5000", "width is 5000; it must be from 1 to 4000.").await;
-    check("height=-1", "height is \"-1\"; it must be a whole number.").await;
+    check(
+        "height=-1",
+        "height is \"-1\"; it must be a whole number from 1 to 4000.",
+    )
+    .await;
+    check(
+        "max_iter=99999999999",
+        "max_iter is \"99999999999\"; it must be a whole number from 1 to 100000.",
+    )
+    .await;
     check("max_iter=0", "max_iter is 0; it must be from 1 to 100000.").await;
     check("re=NaN", "re is NaN; it must be from -4 to 4.").await;
-    check("span=x%0d%0ay", r#"span is "x\r\ny"; it must be a number."#).await;
+    check(
+        "span=x%0d%0ay",
+        r#"span is "x\r\ny"; it must be a number from 0.0000000000001 to 16."#,
+    )
+    .await;
     check("max_iter=100000", "at most 4000000000 iterations").await;
     assert_eq!(workload.status().served, 0);
 }
