@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tokio::sync::oneshot;
+
 use super::live::Live;
 use super::texts::{check_note, check_tags};
 use super::{Core, MIN_FREE_BYTES, QUEUE_PLACES, Supervisor, now, number_places};
@@ -9,9 +11,13 @@ use crate::guard::target::Refusal;
 use crate::measure::command_line;
 use crate::measure::objective::Objectives;
 use crate::measure::plan::{FieldError, Plan};
-use crate::measure::run::{Origin, Run};
+use crate::measure::run::{Origin, Run, State};
 use crate::net::sys;
-use crate::store::{Inserted, NewRun, StoreError};
+use crate::store::{Finish, Inserted, NewRun, StoreError};
+
+/// Said of a run whose asker was told "try again" or hung up before it was stored.
+const ABANDONED: &str =
+    "Cancelled before it began: whoever asked for it was gone before it could be stored.";
 
 /// A run as it is asked for.
 #[derive(Clone, Debug)]
@@ -106,9 +112,28 @@ impl Supervisor {
 
     /// Checks a run, stores it and puts it in line; it is on disk before its first packet can go.
     ///
+    /// Dropping the future before that leaves no half of a run behind: one that is stored already is cancelled.
+    ///
     /// # Errors
     /// When it is refused, and why.
     pub async fn launch(&self, launch: Launch) -> Result<Run, LaunchError> {
+        let (answer, answered) = oneshot::channel();
+        let supervisor = self.clone();
+        tokio::spawn(async move {
+            let result = supervisor.launch_for(launch, &answer).await;
+            // Nobody may wait any more.
+            let _ = answer.send(result);
+        });
+        answered
+            .await
+            .unwrap_or_else(|_| Err(LaunchError::Storage("The launch broke off.".into())))
+    }
+
+    async fn launch_for(
+        &self,
+        launch: Launch,
+        answer: &oneshot::Sender<Result<Run, LaunchError>>,
+    ) -> Result<Run, LaunchError> {
         let core = &self.core;
         let _one_at_a_time = core.launching.lock().await;
         if let Some(token) = &launch.form_token
@@ -147,6 +172,11 @@ impl Supervisor {
             })
             .await?;
         let (Inserted::New(id) | Inserted::Before(id)) = inserted;
+        if answer.is_closed() {
+            let end = Finish::bare(State::Cancelled, now(), Some(ABANDONED.into()));
+            core.store.finish_run(id, end).await?;
+            return Err(LaunchError::Storage(ABANDONED.into()));
+        }
         let run = core
             .store
             .run(id)

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use futures_util::StreamExt;
+use futures_util::{FutureExt, StreamExt};
 use serde_json::{Value, json};
 use tidemark::measure::run::State;
 use tidemark::measure::summary::Summary;
@@ -257,5 +257,27 @@ async fn a_watcher_gets_the_whole_run_whenever_it_comes_and_resumes_where_it_was
     assert_eq!(seconds(stalled.boxed()).await, [1, 2, 3, 4]);
     assert_eq!(seconds(resumed.boxed()).await, [3, 4]);
     assert_eq!(seconds(after.boxed()).await, [4]);
+    notebook.close().await;
+}
+
+#[tokio::test]
+async fn a_launch_whose_asker_hangs_up_leaves_nothing_in_the_queue() {
+    let notebook = Notebook::open();
+    let body = json!({ "plan": to(100) });
+    let asked = notebook.call("POST", "/api/runs", Some(body));
+    assert!(asked.now_or_never().is_none(), "it asks, and is gone");
+    let run = loop {
+        let reply = notebook.call("GET", "/api/runs", None).await;
+        let run = reply.json()["runs"][0].clone();
+        if !run.is_null() && run["state"] != "queued" {
+            break run;
+        }
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    };
+    assert_eq!(run["state"], "cancelled");
+    assert_eq!(notebook.log().len(), 0, "nothing was sent");
+    let path = format!("/api/runs/{}", run["id"]);
+    let gone = notebook.call("DELETE", &path, None).await;
+    assert_eq!(gone.status, 204, "{}", gone.text);
     notebook.close().await;
 }
