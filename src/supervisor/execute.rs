@@ -162,10 +162,13 @@ fn state_of(
 
 /// Why nothing useful was measured: no request reached the target. `None` when at least one did.
 fn nothing_useful(summary: &Summary) -> Option<String> {
-    let counts: BTreeMap<&str, u64> = match summary {
-        Summary::Rate(rate) => borrow(&rate.outcomes),
-        Summary::Users(users) => borrow(&users.outcomes),
-        Summary::Fetch(fetch) => BTreeMap::from([(fetch.outcome.as_str(), 1)]),
+    let (counts, connected): (BTreeMap<&str, u64>, bool) = match summary {
+        Summary::Rate(rate) => (borrow(&rate.outcomes), rate.connect_time_ms.count > 0),
+        Summary::Users(users) => (borrow(&users.outcomes), users.connect_time_ms.count > 0),
+        Summary::Fetch(fetch) => (
+            BTreeMap::from([(fetch.outcome.as_str(), 1)]),
+            fetch.connect_ms.is_some(),
+        ),
     };
     let tried: u64 = counts.values().sum();
     if tried == 0 {
@@ -178,6 +181,8 @@ fn nothing_useful(summary: &Summary) -> Option<String> {
     let never_arrived: Vec<(u64, Outcome)> = Outcome::ALL
         .iter()
         .filter(|o| is_unreached(**o))
+        // What has no name of its own may also be a reply without end.
+        .filter(|o| **o != Outcome::Other || !connected)
         .map(lost)
         .collect();
     let unreached: u64 = never_arrived.iter().map(|(count, _)| count).sum();
@@ -239,5 +244,26 @@ fn meaning(outcome: Outcome) -> &'static str {
         Outcome::PortExhausted => "this machine has no local port left",
         Outcome::AbortedAtStop => "the run was stopped",
         _ => "an error that has no name of its own",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::summary::FetchSummary;
+
+    #[test]
+    fn a_reply_without_end_has_reached_the_target() {
+        let ended = |outcome: Outcome, connect_ms| {
+            nothing_useful(&Summary::Fetch(Box::new(FetchSummary {
+                outcome: outcome.key().to_owned(),
+                connect_ms,
+                ..FetchSummary::default()
+            })))
+        };
+        assert_eq!(ended(Outcome::Other, Some(0.1)), None);
+        assert_eq!(ended(Outcome::Truncated, Some(0.1)), None);
+        assert!(ended(Outcome::Other, None).is_some());
+        assert!(ended(Outcome::TlsFailed, Some(0.1)).is_some());
     }
 }

@@ -142,6 +142,19 @@ impl Live {
         Some((closed, fold.summary(ended), fold.series(ended)))
     }
 
+    /// The run is over, and its end waits for the notebook: meanwhile its figures can be seen.
+    pub(super) fn wait_to_be_stored(&self, finish: Finish) {
+        let mut inner = self.inner();
+        inner.run.progress.eta_s = None;
+        inner.run.error = Some(
+            "The results wait for the database, which is locked or out of space; until then they are kept in memory."
+                .into(),
+        );
+        inner.take_over(finish);
+        drop(inner);
+        self.tell();
+    }
+
     /// The run is over and stored.
     pub(super) fn end(&self, finish: Finish) {
         let mut inner = self.inner();
@@ -153,15 +166,8 @@ impl Live {
             run.progress.done = 1.0;
         }
         run.progress.eta_s = None;
-        run.summary = finish.summary;
-        run.checks = finish.checks;
-        run.limits = finish.limits;
-        run.title = finish.title;
-        run.verdict = finish.verdict;
-        run.objectives = finish.objectives;
-        run.error = finish.error;
-        inner.fold = None;
-        inner.final_series = finish.series;
+        run.error.clone_from(&finish.error);
+        inner.take_over(finish);
         drop(inner);
         self.tell();
     }
@@ -231,6 +237,19 @@ impl Live {
 }
 
 impl Inner {
+    /// The figures of the whole run.
+    fn take_over(&mut self, finish: Finish) {
+        let run = &mut self.run;
+        run.summary = finish.summary;
+        run.checks = finish.checks;
+        run.limits = finish.limits;
+        run.title = finish.title;
+        run.verdict = finish.verdict;
+        run.objectives = finish.objectives;
+        self.fold = None;
+        self.final_series = finish.series;
+    }
+
     /// Figures so far, computed at most once a batch; `None` when the run is not sending.
     fn figures(&mut self) -> Option<Arc<(Summary, HttpSeries)>> {
         let fold = self.fold.as_ref()?;

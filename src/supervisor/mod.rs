@@ -260,6 +260,7 @@ impl Core {
                 Ok(()) => break,
                 Err(error) if attempt < TRIES && may_pass(&error) => {
                     tracing::warn!(run = live.id, %error, "the end of the run waits for the database");
+                    live.wait_to_be_stored(finish.clone());
                     tokio::time::sleep(std::time::Duration::from_secs(5)).await;
                 }
                 Err(error) => {
