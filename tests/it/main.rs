@@ -34,6 +34,5 @@ mod serve;
 mod store;
 mod supervisor;
 mod support;
-mod throughput_client;
 mod tidy;
 mod verdict;
