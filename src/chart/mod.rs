@@ -1,6 +1,6 @@
 //! Charts: a run's series and figures become drawings, titles that state the finding, and data tables.
 //!
-//! One file per chart form; [`theme`] knows colours and files, `canvas` writes the SVG, `axis` places values.
+//! One file per chart form; `theme` knows colours and files, `canvas` writes the SVG, `axis` places values.
 //! Every drawing comes in two widths, for a desk and for a phone, so that text is never shrunk.
 
 mod axis;
