@@ -503,7 +503,9 @@ def main():
     parser.add_argument("binary")
     parser.add_argument("rows", nargs="*", choices=[*ROWS, []], default=[])
     parser.add_argument("--list", action="store_true")
+    parser.add_argument("--pairs", type=int, default=PAIRS, help="how often each comparison is made")
     options = parser.parse_args()
+    globals()["PAIRS"] = options.pairs
     if options.list:
         for name, function in ROWS.items():
             print(f"{name:12} {function.__doc__}")

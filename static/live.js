@@ -24,7 +24,7 @@ function follow(live) {
     swapped = Date.now();
     try {
       const answer = await fetch(`/runs/${run}/live`, { headers: { Accept: 'text/html' } });
-      if (answer.status === 410) { finish(); return; }
+      if (answer.status === 204) { finish(); return; }
       if (answer.ok) show(await answer.text());
     } catch { // the next event, or the reconnect, tries again
     }

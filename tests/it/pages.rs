@@ -221,7 +221,7 @@ async fn a_running_run_shows_its_progress_and_can_be_stopped_and_then_deleted() 
         .says(&["cancelled", "Stopped by a person"]);
     assert_eq!(
         pages.get(&format!("{path}/live")).await.status,
-        StatusCode::GONE
+        StatusCode::NO_CONTENT
     );
     let twice = pages.post(&format!("{path}/cancel"), &[]).await;
     assert_eq!(twice.status, StatusCode::CONFLICT);

@@ -90,7 +90,8 @@ async fn shown(state: &AppState, id: &str) -> Result<RunView, Trouble> {
     draw(state, found).await
 }
 
-/// Answers `GET /runs/{id}/live`: the part of the page that changes; 410 once the run has ended.
+/// Answers `GET /runs/{id}/live`: the part of the page that changes; 204 once the run has ended
+/// (no error: a page learns of the end a moment late).
 pub async fn live(
     visit: Visit,
     Shared(state): Shared<AppState>,
@@ -101,7 +102,7 @@ pub async fn live(
         Err(trouble) => return trouble.answer(visit.frame()),
     };
     if found.run.state.is_final() {
-        return (StatusCode::GONE, "This run has ended.\n").into_response();
+        return StatusCode::NO_CONTENT.into_response();
     }
     match draw(&state, found)
         .await
