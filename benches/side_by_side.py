@@ -323,13 +323,13 @@ def stall(binary):
                 state["at"].start()
 
         run = tidemark.run({"kind": "rate", "url": nginx.url, "rate": 200, "num_conns": 2000}, during)
-        begun, ended = {}, {}
+        begun, truth = {}, []
         for when, source, destination, flags, payload in capture.packets():
             if destination == nginx.port and flags & 18 == 2:
+                # A port may be used again; a SYN sent again belongs to the first.
                 begun.setdefault(source, when)
-            elif source == nginx.port and payload > 0:
-                ended[destination] = when
-        truth = [(ended[port] - when) * 1e3 for port, when in begun.items() if port in ended]
+            elif source == nginx.port and payload > 0 and destination in begun:
+                truth.append((when - begun.pop(destination)) * 1e3)
         latency = run["summary"]["latency_ms"]
         pairs = [(latency["avg"], statistics.mean(truth)), (latency["p95"], quantile(truth, 0.95)), (latency["p99"], quantile(truth, 0.99)), (latency["max"], max(truth))]
         worst.append(max(abs(a / b - 1) for a, b in pairs))
