@@ -1,5 +1,6 @@
 //! What is measured, when, and what it means: pure values, no I/O, no clock, no async.
 
+pub mod arrivals;
 pub mod command_line;
 pub mod documented_caps;
 pub mod flow;

@@ -82,6 +82,16 @@ pub fn is_reset(error: &io::Error) -> bool {
     )
 }
 
+/// Whether the peer's host says that nothing listens there.
+pub fn is_refused(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::ECONNREFUSED)
+}
+
+/// Whether the system has no room for another packet at the moment.
+pub fn is_out_of_buffers(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::ENOBUFS)
+}
+
 /// The error in words, its system name first, such as `EADDRNOTAVAIL: Cannot assign requested address`.
 pub fn describe(error: &io::Error) -> String {
     let Some(number) = error.raw_os_error() else {

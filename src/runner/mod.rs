@@ -7,6 +7,7 @@ mod rate;
 mod record;
 mod spec;
 mod stop;
+pub mod throughput;
 mod users;
 mod waiting;
 mod worker;

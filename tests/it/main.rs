@@ -34,5 +34,6 @@ mod serve;
 mod store;
 mod supervisor;
 mod support;
+mod throughput_client;
 mod tidy;
 mod verdict;

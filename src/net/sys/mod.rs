@@ -11,15 +11,19 @@ mod limits;
 mod socket;
 mod tcp_info;
 mod timer;
+mod udp_batch;
 mod udp_receive;
 
 pub use addresses::interface_addresses;
-pub use cpu::{CpuTimes, process_cpu, thread_cpu};
+pub use cpu::{CpuTimes, ThreadClock, process_cpu, thread_cpu};
 pub use disk::free_bytes;
 pub use limits::{
     ignore_sigxfsz, lower_thread_priority, open_files, private_files, raise_open_files,
 };
-pub use socket::{bind_without_port, unacknowledged_bytes};
+pub use socket::{
+    Ready, bind_without_port, receive_discarding, receive_now, unacknowledged_bytes, wait,
+};
 pub use tcp_info::{TcpInfo, tcp_info};
 pub use timer::Timer;
+pub use udp_batch::{Arrived, ReceiveBatch, SEND_BATCH, segment_sends, send_batch};
 pub use udp_receive::{Datagram, DatagramBatch, stamp_and_count_drops};

@@ -1,0 +1,342 @@
+//! Reads all flows at the same instants, on the caller's thread, and hands over what happened in between.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Beside;
+use super::flow::{Flow, UdpTotals};
+use crate::measure::flow::{FlowBatch, StreamEnd, StreamTick, TcpTick, UdpEnd, UdpTick, Way};
+use crate::measure::plan::throughput::{Dialect, ThroughputPlan};
+use crate::net::clock::Epoch;
+use crate::net::machine::CpuMeter;
+use crate::net::sys::TcpInfo;
+
+/// The caller looks at least so often for flows that have ended.
+const LOOK: Duration = Duration::from_millis(50);
+/// Round trips of the probe wait no longer than this.
+const HEARTBEAT: Duration = Duration::from_millis(250);
+
+/// All flows of a run and what was last seen of them.
+pub(super) struct Sampler<'s> {
+    epoch: Epoch,
+    interval: Duration,
+    omit: Duration,
+    /// Start of the interval under way.
+    from: Duration,
+    /// Number of the interval under way, from 1.
+    number: u32,
+    tracks: Vec<Track>,
+    cpu: CpuMeter,
+    probe: Option<&'s mut dyn Beside>,
+    heard: Duration,
+    peer_omits: bool,
+    sink: &'s mut dyn FnMut(FlowBatch),
+}
+
+struct Track {
+    flow: Arc<Flow>,
+    /// When it was added: its first interval begins there.
+    since: Duration,
+    seen: Seen,
+    /// What was seen at the end of the omitted time.
+    omitted: Option<Seen>,
+    /// Its last tick is out.
+    done: bool,
+    /// The peer does not count what was omitted either (iperf 3).
+    peer_omits: bool,
+}
+
+/// Counters at one instant.
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    bytes: u64,
+    acked: u64,
+    datagrams: u64,
+    cpu: Duration,
+    info: Option<TcpInfo>,
+    udp: Option<UdpTotals>,
+}
+
+impl<'s> Sampler<'s> {
+    pub(super) fn new(
+        epoch: Epoch,
+        plan: &ThroughputPlan,
+        probe: Option<&'s mut dyn Beside>,
+        sink: &'s mut dyn FnMut(FlowBatch),
+    ) -> Self {
+        let duration = |seconds| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::ZERO);
+        Self {
+            epoch,
+            interval: duration(plan.interval_s).max(Duration::from_millis(10)),
+            omit: duration(plan.omit_s),
+            from: Duration::ZERO,
+            number: 1,
+            tracks: Vec::new(),
+            cpu: CpuMeter::new(),
+            probe,
+            heard: Duration::ZERO,
+            peer_omits: plan.dialect == Dialect::Iperf3,
+            sink,
+        }
+    }
+
+    /// Follows a flow that begins at `since`.
+    pub(super) fn add(&mut self, flow: &Arc<Flow>, since: Duration) {
+        let done = flow.failed.get().is_some() && flow.has_ended();
+        self.tracks.push(Track {
+            flow: Arc::clone(flow),
+            since,
+            seen: look(flow),
+            omitted: self.omit.is_zero().then(Seen::default),
+            done,
+            peer_omits: self.peer_omits,
+        });
+    }
+
+    /// How long the caller may wait until it looks again.
+    pub(super) fn pause(&self) -> Duration {
+        self.next()
+            .saturating_sub(self.epoch.elapsed())
+            .clamp(Duration::from_micros(100), LOOK)
+    }
+
+    /// End of the interval under way: by the plan, or where omitted time ends.
+    fn next(&self) -> Duration {
+        let omits = self
+            .tracks
+            .iter()
+            .filter(|track| track.omitted.is_none() && !track.done)
+            .map(|track| track.since + self.omit);
+        omits.fold(self.interval * self.number, Duration::min)
+    }
+
+    /// Takes a sample if one is due, and hands on what the probe has heard.
+    pub(super) fn step(&mut self) {
+        let now = self.epoch.elapsed();
+        if now >= self.next() {
+            self.sample(now);
+        } else if now >= self.heard + HEARTBEAT {
+            self.heard = now;
+            let echoes = self.echoes();
+            if !echoes.is_empty() {
+                (self.sink)(FlowBatch {
+                    until: self.from,
+                    echoes,
+                    ..FlowBatch::default()
+                });
+            }
+        }
+    }
+
+    /// Takes the last sample, of an interval that may be shorter, and returns its instant.
+    pub(super) fn finish(&mut self) -> Duration {
+        let now = self.epoch.elapsed();
+        self.sample(now);
+        now
+    }
+
+    fn echoes(&mut self) -> Vec<crate::measure::flow::Echo> {
+        self.probe
+            .as_mut()
+            .map(|probe| probe.take())
+            .unwrap_or_default()
+    }
+
+    fn sample(&mut self, now: Duration) {
+        let mut ticks = Vec::with_capacity(self.tracks.len());
+        for track in &mut self.tracks {
+            if let Some(tick) = track.tick(self.from, now) {
+                ticks.push(tick);
+            }
+            if track.omitted.is_none() && now >= track.since + self.omit {
+                track.omitted = Some(track.seen);
+            }
+        }
+        self.from = now;
+        self.heard = now;
+        // An interval that was slept through does not come back.
+        while self.interval * self.number <= now {
+            self.number += 1;
+        }
+        let batch = FlowBatch {
+            until: now,
+            ticks,
+            echoes: self.echoes(),
+            cpu: self.cpu.tick(),
+        };
+        (self.sink)(batch);
+    }
+
+    /// Every flow at its end, without what was omitted.
+    pub(super) fn ends(&self) -> Vec<StreamEnd> {
+        let mut ends: Vec<StreamEnd> = self
+            .tracks
+            .iter()
+            .map(|track| track.end(self.omit))
+            .collect();
+        ends.sort_by_key(|end| (end.way, end.stream));
+        ends
+    }
+}
+
+impl Track {
+    fn tick(&mut self, from: Duration, to: Duration) -> Option<StreamTick> {
+        let from = from.max(self.since);
+        if self.done || to <= from {
+            return None;
+        }
+        // Asked before the counters are read: they are final then.
+        self.done = self.flow.has_ended();
+        let (before, after) = (self.seen, look(&self.flow));
+        self.seen = after;
+        let mut to = to;
+        if self.done {
+            // Its own end, not that of the others.
+            to = self.flow.last().unwrap_or(from).min(to);
+            if to <= from && after.bytes == before.bytes {
+                return None;
+            }
+            to = to.max(from + Duration::from_nanos(1));
+        }
+        let sends = self.flow.way == Way::Send;
+        let bytes = match after
+            .info
+            .filter(|info| sends && info.bytes_acked.is_some())
+        {
+            Some(_) => after.acked.saturating_sub(before.acked),
+            None => after.bytes.saturating_sub(before.bytes),
+        };
+        Some(StreamTick {
+            stream: self.flow.stream,
+            way: Some(self.flow.way),
+            from,
+            to,
+            bytes,
+            tcp: after
+                .info
+                .map(|info| tcp_tick(before.info.as_ref(), &info, bytes)),
+            udp: after
+                .udp
+                .map(|totals| udp_tick(&before.udp.unwrap_or_default(), &totals)),
+            datagrams_sent: if sends {
+                after.datagrams.saturating_sub(before.datagrams)
+            } else {
+                0
+            },
+            cpu: after.cpu.saturating_sub(before.cpu),
+        })
+    }
+
+    fn end(&self, omit: Duration) -> StreamEnd {
+        let flow = &self.flow;
+        let after = look(flow);
+        let before = self.omitted.unwrap_or(after);
+        let sends = flow.way == Way::Send;
+        let begin = self.since + omit;
+        let omits = !omit.is_zero();
+        let counted = |instant: Option<Duration>| {
+            instant
+                .filter(|instant| !omits || *instant >= begin || flow.last() > Some(begin))
+                .map(|instant| if omits { instant.max(begin) } else { instant })
+        };
+        let retransmits = |info: &TcpInfo| {
+            let earlier = before.info.map_or(0, |info| info.total_retrans);
+            u64::from(info.total_retrans.saturating_sub(earlier))
+        };
+        let datagrams = after.datagrams.saturating_sub(before.datagrams);
+        StreamEnd {
+            stream: flow.stream,
+            way: Some(flow.way),
+            local: flow.local,
+            remote: flow.remote.get().copied(),
+            first: counted(flow.first()),
+            last: counted(flow.last()),
+            bytes: after.bytes.saturating_sub(before.bytes),
+            acked_bytes: after
+                .info
+                .filter(|info| info.bytes_acked.is_some())
+                .map(|_| after.acked.saturating_sub(before.acked)),
+            peer_bytes: flow.peer_bytes.get().map(|bytes| {
+                bytes.saturating_sub(match (self.peer_omits, sends) {
+                    (true, _) => 0,
+                    (false, true) => before.acked,
+                    (false, false) => before.bytes,
+                })
+            }),
+            retransmits: after
+                .info
+                .as_ref()
+                .map(retransmits)
+                .or_else(|| flow.peer_retransmits.get().copied()),
+            rtt: after.info.map(|info| info.rtt),
+            datagrams_sent: (sends && flow.datagrams() > 0).then_some(datagrams),
+            udp: match after.udp {
+                Some(totals) => Some(udp_end(&before.udp.unwrap_or_default(), &totals)),
+                None => flow.peer_udp.get().copied(),
+            },
+            failed: flow.failed.get().cloned(),
+        }
+    }
+}
+
+fn look(flow: &Flow) -> Seen {
+    let info = flow.info();
+    Seen {
+        bytes: flow.bytes(),
+        acked: info.and_then(|info| flow.acked(&info)).unwrap_or(0),
+        datagrams: flow.datagrams(),
+        cpu: flow.cpu(),
+        info,
+        udp: flow.udp_totals(),
+    }
+}
+
+fn tcp_tick(before: Option<&TcpInfo>, after: &TcpInfo, acked_bytes: u64) -> TcpTick {
+    let nothing = TcpInfo::default();
+    let before = before.unwrap_or(&nothing);
+    let time = |read: fn(&TcpInfo) -> Option<Duration>| {
+        read(after)
+            .unwrap_or_default()
+            .saturating_sub(read(before).unwrap_or_default())
+    };
+    TcpTick {
+        acked_bytes,
+        retransmits: u64::from(after.total_retrans.saturating_sub(before.total_retrans)),
+        retransmitted_bytes: after
+            .bytes_retrans
+            .unwrap_or(0)
+            .saturating_sub(before.bytes_retrans.unwrap_or(0)),
+        rtt: after.rtt,
+        min_rtt: after.min_rtt.unwrap_or_default(),
+        cwnd_bytes: u64::from(after.snd_cwnd) * u64::from(after.snd_mss),
+        mss_bytes: after.snd_mss,
+        busy: time(|info| info.busy),
+        rwnd_limited: time(|info| info.rwnd_limited),
+        sndbuf_limited: time(|info| info.sndbuf_limited),
+        peer_window_bytes: after.snd_wnd.map(u64::from),
+    }
+}
+
+fn udp_tick(before: &UdpTotals, after: &UdpTotals) -> UdpTick {
+    let (earlier, later) = (before.counts, after.counts);
+    UdpTick {
+        received: later.received - earlier.received,
+        lost: later.lost.cast_signed() - earlier.lost.cast_signed(),
+        out_of_order: later.out_of_order - earlier.out_of_order,
+        duplicated: later.duplicated - earlier.duplicated,
+        dropped_by_receiver: after.dropped - before.dropped,
+        jitter: later.jitter,
+    }
+}
+
+fn udp_end(before: &UdpTotals, after: &UdpTotals) -> UdpEnd {
+    let (earlier, later) = (before.counts, after.counts);
+    UdpEnd {
+        datagrams: after.expected.saturating_sub(before.expected),
+        lost: later.lost.saturating_sub(earlier.lost),
+        out_of_order: later.out_of_order.saturating_sub(earlier.out_of_order),
+        duplicated: Some(later.duplicated.saturating_sub(earlier.duplicated)),
+        jitter: later.jitter,
+        dropped_by_receiver: Some(after.dropped.saturating_sub(before.dropped)),
+    }
+}
