@@ -174,6 +174,7 @@ fn settings(config: &Config, dashboard: &[SocketAddr]) -> Settings {
         instrument: Box::new(Network {
             identity: naming(&config.limits.identity),
             region: naming(&config.limits.region),
+            egress_cap_bits_per_second: config.node.egress_cap_bits_per_second,
         }),
     }
 }

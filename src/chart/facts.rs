@@ -45,7 +45,7 @@ impl<'a> Facts<'a> {
         let timeout_s = match input.plan {
             Plan::Rate(plan) => plan.timeout_s,
             Plan::Users(plan) => plan.timeout_s,
-            Plan::Fetch(plan) => plan.timeout_s,
+            other => other.timeout_s(),
         };
         Self {
             plan: input.plan,
@@ -73,7 +73,7 @@ impl<'a> Facts<'a> {
         match self.summary {
             Summary::Rate(summary) => Some(&summary.latency_ms),
             Summary::Users(summary) => Some(&summary.latency_ms),
-            Summary::Fetch(_) => None,
+            _ => None,
         }
     }
 
@@ -82,6 +82,7 @@ impl<'a> Facts<'a> {
             Summary::Rate(summary) => summary.server_timing_ms.as_ref(),
             Summary::Users(summary) => summary.server_timing_ms.as_ref(),
             Summary::Fetch(summary) => summary.server_timing_ms.as_ref(),
+            _ => None,
         }
     }
 
@@ -230,6 +231,7 @@ fn outcomes(summary: &Summary, series: &HttpSeries) -> BTreeMap<Outcome, u64> {
         Summary::Rate(summary) => summary.outcomes.clone(),
         Summary::Users(summary) => summary.outcomes.clone(),
         Summary::Fetch(summary) => BTreeMap::from([(summary.outcome.clone(), 1)]),
+        _ => BTreeMap::new(),
     };
     let mut found: BTreeMap<Outcome, u64> = Outcome::ALL
         .into_iter()

@@ -173,6 +173,7 @@ fn target(input: &ChartInput<'_>) -> String {
         Plan::Rate(plan) => plan.urls.first().map(|weighted| &weighted.url),
         Plan::Users(plan) => plan.urls.first().map(|weighted| &weighted.url),
         Plan::Fetch(plan) => Some(&plan.url),
+        _ => None,
     };
     url.map_or_else(String::new, |url| text::shorten(url.as_str(), 80))
 }

@@ -5,6 +5,7 @@ pub mod command_line;
 pub mod documented_caps;
 pub mod flow;
 pub mod flow_series;
+pub mod fold;
 pub mod objective;
 pub mod outcome;
 pub mod plan;

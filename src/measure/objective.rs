@@ -270,7 +270,7 @@ impl Quantity {
         let (censored, count) = match summary {
             Summary::Rate(rate) => (rate.censored, rate.latency_ms.count),
             Summary::Users(users) => (users.censored, users.latency_ms.count),
-            Summary::Fetch(_) => return false,
+            _ => return false,
         };
         let share = match self {
             Self::Quantile(quantile) => quantile.share(),
@@ -299,6 +299,8 @@ impl Quantity {
                 users.transaction_rate_per_s,
             ),
             Summary::Fetch(fetch) => (1, u64::from(fetch.outcome == "ok"), None),
+            Summary::Ping(ping) => (ping.transmitted, ping.received, None),
+            Summary::Throughput(_) | Summary::Path(_) => return self.of_flow(summary),
         };
         let latency = |value: Option<f64>| match value {
             Some(value) => Measured::Value(value),
@@ -308,7 +310,8 @@ impl Quantity {
         let distribution = match summary {
             Summary::Rate(rate) => Some(&rate.latency_ms),
             Summary::Users(users) => Some(&users.latency_ms),
-            Summary::Fetch(_) => None,
+            Summary::Ping(ping) => Some(&ping.rtt_ms.figures),
+            _ => None,
         };
         let single = match summary {
             Summary::Fetch(fetch) => fetch.total_ms.filter(|_| fetch.status.is_some()),
@@ -322,9 +325,42 @@ impl Quantity {
             Self::Maximum => latency(distribution.map_or(single, |figures| figures.max)),
             Self::Errors if tried == 0 => Measured::Nothing,
             Self::Errors => Measured::Value(tried.saturating_sub(good) as f64 / tried as f64),
-            Self::Rate if matches!(summary, Summary::Fetch(_)) => Measured::NotThisKind,
+            Self::Loss => match summary {
+                Summary::Ping(ping) => ping.loss_percent.map_or(Measured::Nothing, |percent| {
+                    Measured::Value(percent / 100.0)
+                }),
+                _ => Measured::NotThisKind,
+            },
+            Self::Rate if matches!(summary, Summary::Fetch(_) | Summary::Ping(_)) => {
+                Measured::NotThisKind
+            }
             Self::Rate => rate.map_or(Measured::Nothing, Measured::Value),
-            Self::Throughput | Self::Loss => Measured::NotThisKind,
+            Self::Throughput => Measured::NotThisKind,
+        }
+    }
+
+    /// What a throughput run says; latency is the loaded round trip of the probe beside it.
+    fn of_flow(self, summary: &Summary) -> Measured {
+        let Summary::Throughput(flow) = summary else {
+            return Measured::NotThisKind;
+        };
+        let value = |figure: Option<f64>| figure.map_or(Measured::Nothing, Measured::Value);
+        let loaded = &flow.rtt_ms.loaded;
+        match self {
+            Self::Throughput => value(flow.bits_per_second),
+            Self::Loss => match &flow.udp {
+                Some(udp) => value(udp.lost_percent.map(|percent| percent / 100.0)),
+                None => Measured::NotThisKind,
+            },
+            Self::Quantile(quantile) => value(quantile.of(loaded)),
+            Self::Average => value(loaded.avg),
+            Self::Maximum => value(loaded.max),
+            Self::Errors if flow.streams.is_empty() => Measured::Nothing,
+            Self::Errors => {
+                let failed = flow.streams.iter().filter(|s| s.failed.is_some()).count();
+                Measured::Value(failed as f64 / flow.streams.len() as f64)
+            }
+            Self::Rate => Measured::NotThisKind,
         }
     }
 }

@@ -320,7 +320,17 @@ fn headline(summary: Option<&Summary>) -> [Cell; 6] {
             figure(summary.total_ms),
             Cell::Missing,
         ],
-        None => std::array::from_fn(|_| Cell::Missing),
+        Some(Summary::Ping(ping)) => [
+            Cell::Count(ping.transmitted),
+            Cell::Count(ping.received),
+            Cell::Count(ping.transmitted.saturating_sub(ping.received)),
+            Cell::Missing,
+            figure(ping.rtt_ms.figures.p50),
+            figure(ping.rtt_ms.figures.p99),
+        ],
+        Some(Summary::Throughput(_) | Summary::Path(_)) | None => {
+            std::array::from_fn(|_| Cell::Missing)
+        }
     }
 }
 

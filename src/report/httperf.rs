@@ -18,7 +18,7 @@ pub fn httperf_text(run: &Run, summary: &RateSummary) -> String {
 fn write_report(out: &mut String, run: &Run, summary: &RateSummary) -> std::fmt::Result {
     match &run.plan {
         Plan::Rate(plan) => writeln!(out, "{}", echo(plan))?,
-        Plan::Users(_) | Plan::Fetch(_) => writeln!(out, "{}", run.command)?,
+        _ => writeln!(out, "{}", run.command)?,
     }
     let burst = summary.connect_burst_length;
     writeln!(out, "Maximum connect burst length: {burst}\n")?;

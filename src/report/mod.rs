@@ -18,9 +18,10 @@ use crate::measure::summary::Summary;
 
 /// The run's figures in the text form of the tool that it is like; `None` until there are figures.
 pub fn text(run: &Run) -> Option<String> {
-    run.summary.as_ref().map(|summary| match summary {
-        Summary::Rate(summary) => httperf_text(run, summary),
-        Summary::Users(summary) => siege_text(run, summary),
-        Summary::Fetch(summary) => fetch_text(run, summary),
+    run.summary.as_ref().and_then(|summary| match summary {
+        Summary::Rate(summary) => Some(httperf_text(run, summary)),
+        Summary::Users(summary) => Some(siege_text(run, summary)),
+        Summary::Fetch(summary) => Some(fetch_text(run, summary)),
+        Summary::Throughput(_) | Summary::Ping(_) | Summary::Path(_) => None,
     })
 }

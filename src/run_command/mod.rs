@@ -17,11 +17,11 @@ use crate::config::RunOptions;
 use crate::config::parse::NameSource;
 use crate::guard::target::TargetRule;
 use crate::measure::command_line;
+use crate::measure::fold::{End, Fold, Measured};
 use crate::measure::objective::Objectives;
 use crate::measure::plan::Plan;
 use crate::measure::run::{Origin, Progress, Run, State};
 use crate::measure::summary::Summary;
-use crate::measure::summary::http::HttpFold;
 use crate::measure::verdict;
 use crate::net::{clock, environment, resolve};
 use crate::runner::{self, Job, Naming, Stop, Target};
@@ -187,13 +187,13 @@ fn measure(
 ) -> Result<(), Refused> {
     let stop = Stop::new();
     let interrupted = stop_on_interrupt(&stop)?;
-    let mut fold = HttpFold::new(&job.plan);
+    let mut fold = Fold::new(&job.plan);
     run.started_at = Some(clock::wall());
     if let Some(notebook) = &mut notebook {
         notebook.started(runtime, run);
     }
     let sent = runner::run(job, &stop, &mut |batch| {
-        let seconds = fold.push(&batch);
+        let seconds = fold.push(&Measured::Http(batch));
         if let Some(notebook) = &mut notebook {
             notebook.seconds(runtime, seconds);
         }
@@ -213,10 +213,13 @@ fn measure(
     if ended.lookup.is_none() {
         ended.lookup = job.targets.first().and_then(|target| target.lookup);
     }
-    let seconds = fold.finish_seconds(ended.duration);
-    let summary = fold.summary(&ended);
-    let series = fold.series(&ended);
-    let judged = verdict::judge(&job.plan, &summary, &series, &ended, &run.environment);
+    let end = End::Http(ended);
+    let seconds = fold.finish(&end);
+    let Some(mut summary) = fold.summary(&end) else {
+        return Err(Refused::nothing("Nothing was measured."));
+    };
+    let series = fold.series(&end);
+    let judged = verdict::settle(&job.plan, &mut summary, &series, &end, &run.environment);
     run.state = if interrupted.load(Ordering::Relaxed) {
         State::Cancelled
     } else {
@@ -281,6 +284,11 @@ fn status(run: &Run) -> u8 {
             summary.transactions + status.c4xx + status.c5xx + status.c1xx > 0
         }
         Some(Summary::Fetch(summary)) => summary.total_ms.is_some(),
+        Some(Summary::Throughput(summary)) => {
+            summary.streams.iter().any(|stream| stream.failed.is_none())
+        }
+        Some(Summary::Ping(summary)) => summary.received > 0,
+        Some(Summary::Path(summary)) => summary.path_mtu.is_some(),
         None => false,
     };
     let missed = run.objectives.iter().any(|rule| rule.ok == Some(false));

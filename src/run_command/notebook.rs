@@ -4,9 +4,8 @@ use tokio::runtime::Runtime;
 
 use crate::app::data::DataFolder;
 use crate::config::RunOptions;
+use crate::measure::fold::{Closed, Series};
 use crate::measure::run::{Origin, Run};
-use crate::measure::series::HttpSeries;
-use crate::measure::summary::http::ClosedSecond;
 use crate::run_command::{Refused, print};
 use crate::store::{Finish, Inserted, NewRun, Store, StoreError};
 
@@ -59,9 +58,9 @@ impl Notebook {
         }
     }
 
-    pub(super) fn seconds(&mut self, runtime: &Runtime, seconds: Vec<ClosedSecond>) {
+    pub(super) fn seconds(&mut self, runtime: &Runtime, seconds: Vec<Closed>) {
         if !seconds.is_empty() {
-            say(runtime.block_on(self.store.append_seconds(self.id, seconds)));
+            say(runtime.block_on(self.store.append(self.id, seconds)));
         }
     }
 
@@ -69,8 +68,8 @@ impl Notebook {
         self,
         runtime: &Runtime,
         run: &Run,
-        series: Option<HttpSeries>,
-        seconds: Vec<ClosedSecond>,
+        series: Option<Series>,
+        seconds: Vec<Closed>,
     ) {
         let finish = Finish {
             state: run.state,

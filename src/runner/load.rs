@@ -49,7 +49,7 @@ impl Load {
         match plan {
             Plan::Rate(plan) => Self::Open(RateLoad::new(plan, index as u64, of as u64)),
             Plan::Users(plan) => Self::Closed(UsersLoad::new(plan, index, of)),
-            Plan::Fetch(_) => Self::Open(RateLoad::once()),
+            _ => Self::Open(RateLoad::once()),
         }
     }
 
@@ -150,7 +150,10 @@ impl Reuse {
             Plan::Users(UsersPlan {
                 keep_alive: false, ..
             })
-            | Plan::Fetch(FetchPlan { .. }) => Self::Never,
+            | Plan::Fetch(FetchPlan { .. })
+            | Plan::Throughput(_)
+            | Plan::Ping(_)
+            | Plan::Path(_) => Self::Never,
             Plan::Rate(_) | Plan::Users(_) => Self::InSession,
         }
     }
@@ -161,7 +164,7 @@ pub(super) fn choice(plan: &Plan) -> UrlChoice {
     match plan {
         Plan::Rate(plan) => UrlChoice::new(&plan.urls, plan.seed),
         Plan::Users(plan) => UrlChoice::new(&plan.urls, plan.seed),
-        Plan::Fetch(_) => UrlChoice::new(&[], 0),
+        _ => UrlChoice::new(&[], 0),
     }
 }
 
@@ -173,7 +176,7 @@ pub(super) fn threads(plan: &Plan, cpus: usize, asked: Option<usize>) -> usize {
         Plan::Users(plan) => asked
             .unwrap_or_else(|| users::threads(plan).min(cpus))
             .min(plan.concurrent as usize),
-        Plan::Fetch(_) => 1,
+        _ => 1,
     };
     useful.clamp(1, 64)
 }
@@ -190,7 +193,7 @@ pub(super) fn send_window(plan: &Plan) -> Option<Duration> {
             _ => plan.sending_s()?,
         },
         Plan::Users(plan) => plan.duration_s?,
-        Plan::Fetch(_) => return None,
+        _ => return None,
     };
     Duration::try_from_secs_f64(seconds).ok()
 }

@@ -57,7 +57,7 @@ fn connections_at_once(plan: &Plan) -> u64 {
                 .min(planned)
         }
         Plan::Users(plan) => u64::from(plan.concurrent),
-        Plan::Fetch(_) => 1,
+        _ => 1,
     }
 }
 

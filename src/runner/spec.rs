@@ -58,7 +58,7 @@ struct Common<'a> {
 
 impl Spec {
     pub(super) fn new(job: &Job) -> Result<Self, RunError> {
-        let common = common(&job.plan);
+        let common = common(&job.plan).ok_or(RunError::Targets)?;
         if common.urls.is_empty() || common.urls.len() != job.targets.len() {
             return Err(RunError::Targets);
         }
@@ -122,8 +122,9 @@ impl Spec {
     }
 }
 
-fn common(plan: &Plan) -> Common<'_> {
-    match plan {
+/// `None` for plans that send no HTTP.
+fn common(plan: &Plan) -> Option<Common<'_>> {
+    Some(match plan {
         Plan::Rate(plan) => Common {
             urls: plan.urls.iter().map(|one| &one.url).collect(),
             method: &plan.method,
@@ -154,5 +155,6 @@ fn common(plan: &Plan) -> Common<'_> {
             bind: None,
             tls: &plan.tls,
         },
-    }
+        Plan::Throughput(_) | Plan::Ping(_) | Plan::Path(_) => return None,
+    })
 }

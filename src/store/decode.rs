@@ -5,6 +5,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::StoreError;
+use crate::measure::fold::Series;
 use crate::measure::plan::{Caps, Kind, Plan};
 use crate::measure::run::{Progress, Run, State};
 use crate::measure::summary::Summary;
@@ -66,6 +67,18 @@ pub(super) fn summary(kind: Kind, text: &str) -> Result<Summary, StoreError> {
         Kind::Rate => Summary::Rate(json("summary", text)?),
         Kind::Users => Summary::Users(json("summary", text)?),
         Kind::Fetch => Summary::Fetch(json("summary", text)?),
+        Kind::Throughput => Summary::Throughput(json("summary", text)?),
+        Kind::Ping => Summary::Ping(json("summary", text)?),
+        Kind::Path => Summary::Path(json("summary", text)?),
+    })
+}
+
+/// What the charts of a run of this kind are drawn from.
+pub(super) fn series(kind: Kind, text: &str) -> Result<Series, StoreError> {
+    Ok(if kind.is_http() {
+        Series::Http(json("series", text)?)
+    } else {
+        Series::Flow(json("series", text)?)
     })
 }
 
@@ -102,7 +115,7 @@ pub(super) fn word<T: Serialize>(value: T) -> String {
     }
 }
 
-fn from_word<T: DeserializeOwned>(what: &str, word: &str) -> Result<T, StoreError> {
+pub(super) fn from_word<T: DeserializeOwned>(what: &str, word: &str) -> Result<T, StoreError> {
     serde_json::from_value(serde_json::Value::from(word)).map_err(|error| unreadable(what, &error))
 }
 

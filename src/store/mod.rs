@@ -2,6 +2,7 @@
 
 mod decode;
 mod error;
+mod flows;
 mod history;
 mod open;
 mod peers;

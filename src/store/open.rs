@@ -15,7 +15,10 @@ use super::StoreError;
 const APPLICATION_ID: i64 = 0x5469_6465;
 
 /// Every step that was ever released, in order; the schema's version is how many have been taken.
-const MIGRATIONS: [&str; 1] = [include_str!("../../migrations/0001_initial.sql")];
+const MIGRATIONS: [&str; 2] = [
+    include_str!("../../migrations/0001_initial.sql"),
+    include_str!("../../migrations/0002_flows.sql"),
+];
 
 /// Older `SQLite` may lose commits when two connections reset the write-ahead log at once.
 const OLDEST_SQLITE: i32 = 3_051_003;

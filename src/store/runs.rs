@@ -3,13 +3,12 @@
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
 use super::decode::{self, RUN_COLUMNS, to_json, word};
-use super::samples;
+use super::flows;
 use super::{Store, StoreError};
+use crate::measure::fold::{Closed, Series};
 use crate::measure::plan::Plan;
 use crate::measure::run::{Check, Environment, Limit, ObjectiveResult, Origin, Run, State};
-use crate::measure::series::HttpSeries;
 use crate::measure::summary::Summary;
-use crate::measure::summary::http::ClosedSecond;
 
 /// A run as it is asked for.
 #[derive(Clone, Debug)]
@@ -52,12 +51,12 @@ pub struct Finish {
     pub state: State,
     /// When it ended.
     pub finished_at: jiff::Timestamp,
-    /// Its last seconds, not stored before.
-    pub seconds: Vec<ClosedSecond>,
+    /// Its last seconds, intervals or round trips, not stored before.
+    pub seconds: Vec<Closed>,
     /// The figures; `None` when there are none.
     pub summary: Option<Summary>,
     /// What the charts are drawn from.
-    pub series: Option<HttpSeries>,
+    pub series: Option<Series>,
     /// Whether the figures may be believed.
     pub checks: Vec<Check>,
     /// What held it back.
@@ -173,16 +172,19 @@ impl Store {
     ///
     /// # Errors
     /// When it could not be read.
-    pub async fn series(&self, id: i64) -> Result<Option<HttpSeries>, StoreError> {
+    pub async fn series(&self, id: i64) -> Result<Option<Series>, StoreError> {
         self.read("read the series", move |connection| {
-            let stored: Option<Vec<u8>> = connection
-                .prepare_cached("SELECT series FROM run_documents WHERE run = ?1")?
-                .query_row([id], |row| row.get(0))
-                .optional()?
-                .flatten();
-            stored
-                .map(|bytes| decode::json("series", &String::from_utf8_lossy(&bytes)))
-                .transpose()
+            let stored: Option<(String, Option<Vec<u8>>)> = connection
+                .prepare_cached(
+                    "SELECT r.kind, d.series FROM runs r JOIN run_documents d ON d.run = r.id WHERE r.id = ?1",
+                )?
+                .query_row([id], |row| Ok((row.get(0)?, row.get(1)?)))
+                .optional()?;
+            let Some((kind, Some(bytes))) = stored else {
+                return Ok(None);
+            };
+            let kind = decode::from_word("kind", &kind)?;
+            decode::series(kind, &String::from_utf8_lossy(&bytes)).map(Some)
         })
         .await
     }
@@ -244,12 +246,10 @@ fn insert(transaction: &Transaction<'_>, new: &NewRun) -> Result<Inserted, Store
         return Ok(Inserted::Before(id));
     }
     let target = new.plan.target();
-    let urls = new.plan.urls();
-    let host = urls.first().and_then(|url| url.host_str()).unwrap_or("");
-    let authority = match urls.first().and_then(|url| url.port_or_known_default()) {
-        Some(port) => format!("{host}:{port}"),
-        None => host.to_owned(),
-    };
+    let endpoints = new.plan.endpoints();
+    let first = endpoints.first();
+    let host = first.map_or("", |endpoint| endpoint.host.as_str());
+    let authority = first.map(ToString::to_string).unwrap_or_default();
     transaction.execute(
         "INSERT INTO runs (kind, state, origin, actor, node, target, authority, host, created_at_ms, form_token, command, note)
          VALUES (?1, 'queued', ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
@@ -260,7 +260,7 @@ fn insert(transaction: &Transaction<'_>, new: &NewRun) -> Result<Inserted, Store
             new.node,
             target,
             authority,
-            host.trim_matches(['[', ']']),
+            host,
             new.created_at.as_millisecond(),
             new.form_token,
             new.command,
@@ -311,11 +311,12 @@ pub(super) fn write_finish(
     id: i64,
     finish: &Finish,
 ) -> Result<(), StoreError> {
-    samples::append(transaction, id, &finish.seconds)?;
+    flows::append(transaction, id, &finish.seconds)?;
     let head = Headline::of(finish.summary.as_ref());
     transaction.execute(
         "UPDATE runs SET state = ?2, finished_at_ms = ?3, title = ?4, verdict = ?5, error = ?6,
-                requests = ?7, errors = ?8, achieved_per_s = ?9, latency_p50_ms = ?10, latency_p99_ms = ?11
+                requests = ?7, errors = ?8, achieved_per_s = ?9, latency_p50_ms = ?10, latency_p99_ms = ?11,
+                bits_per_second = ?12
          WHERE id = ?1",
         params![
             id,
@@ -329,6 +330,7 @@ pub(super) fn write_finish(
             head.achieved_per_s,
             head.latency_p50_ms,
             head.latency_p99_ms,
+            head.bits_per_second,
         ],
     )?;
     transaction.execute(
@@ -357,12 +359,13 @@ struct Headline {
     achieved_per_s: Option<f64>,
     latency_p50_ms: Option<f64>,
     latency_p99_ms: Option<f64>,
+    bits_per_second: Option<f64>,
 }
 
 impl Headline {
     fn of(summary: Option<&Summary>) -> Self {
         match summary {
-            None => Self::default(),
+            None | Some(Summary::Path(_)) => Self::default(),
             Some(Summary::Rate(rate)) => {
                 let tried: u64 = rate.outcomes.values().sum();
                 let ok = rate.outcomes.get("ok").copied().unwrap_or(0);
@@ -372,6 +375,7 @@ impl Headline {
                     achieved_per_s: rate.achieved_per_s,
                     latency_p50_ms: rate.latency_ms.p50,
                     latency_p99_ms: rate.latency_ms.p99,
+                    ..Self::default()
                 }
             }
             Some(Summary::Users(users)) => Self {
@@ -380,6 +384,7 @@ impl Headline {
                 achieved_per_s: users.transaction_rate_per_s,
                 latency_p50_ms: users.latency_ms.p50,
                 latency_p99_ms: users.latency_ms.p99,
+                ..Self::default()
             },
             Some(Summary::Fetch(fetch)) => Self {
                 requests: Some(1),
@@ -387,6 +392,21 @@ impl Headline {
                 achieved_per_s: None,
                 latency_p50_ms: fetch.total_ms,
                 latency_p99_ms: fetch.total_ms,
+                ..Self::default()
+            },
+            Some(Summary::Throughput(flow)) => Self {
+                bits_per_second: flow.bits_per_second,
+                errors: Some(flow.streams.iter().filter(|s| s.failed.is_some()).count() as u64),
+                latency_p50_ms: flow.rtt_ms.loaded.p50,
+                latency_p99_ms: flow.rtt_ms.loaded.p99,
+                ..Self::default()
+            },
+            Some(Summary::Ping(ping)) => Self {
+                requests: Some(ping.transmitted),
+                errors: Some(ping.transmitted - ping.received),
+                latency_p50_ms: ping.rtt_ms.figures.p50,
+                latency_p99_ms: ping.rtt_ms.figures.p99,
+                ..Self::default()
             },
         }
     }

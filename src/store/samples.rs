@@ -22,22 +22,7 @@ const INTERVAL_COLUMNS: &str = "run, start_s, end_s, requests, replies, errors, 
      latency_avg_ms, latency_p50_ms, latency_p99_ms, latency_max_ms, in_flight";
 
 impl Store {
-    /// Adds closed seconds to a running run; they are on disk when this returns.
-    ///
-    /// # Errors
-    /// When they could not be written.
-    pub async fn append_seconds(
-        &self,
-        id: i64,
-        seconds: Vec<ClosedSecond>,
-    ) -> Result<(), StoreError> {
-        self.write("store the run's seconds", move |transaction| {
-            append(transaction, id, &seconds)
-        })
-        .await
-    }
-
-    /// A run's seconds in order, from the `skip`-th on, at most `limit`.
+    /// An HTTP run's seconds in order, from the `skip`-th on, at most `limit`.
     ///
     /// # Errors
     /// When they could not be read.
@@ -53,14 +38,20 @@ impl Store {
         .await
     }
 
-    /// How many seconds of a run are stored.
+    /// How many rows of `intervals.csv` a run has in store.
     ///
     /// # Errors
     /// When they could not be counted.
     pub async fn intervals_count(&self, id: i64) -> Result<u64, StoreError> {
         self.read("count the intervals", move |connection| {
             Ok(connection
-                .prepare_cached("SELECT count(*) FROM run_seconds WHERE run = ?1")?
+                .prepare_cached(
+                    "SELECT (SELECT count(*) FROM run_seconds WHERE run = r.id)
+                          + (SELECT count(*) FROM run_flows WHERE run = r.id)
+                          + CASE r.kind WHEN 'ping' THEN (SELECT count(*) FROM run_echoes WHERE run = r.id) ELSE 0 END
+                     FROM runs r WHERE r.id = ?1
+                     UNION ALL SELECT 0 LIMIT 1",
+                )?
                 .query_row([id], |row| row.get(0))?)
         })
         .await

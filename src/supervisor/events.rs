@@ -117,7 +117,7 @@ impl Cursor {
                 (run, live.intervals(self.seen, CHUNK))
             }
             Source::Stored(store, run) => {
-                let found = store.intervals(run.id, self.seen, CHUNK).await;
+                let found = store.rows_of(run, self.seen, CHUNK).await;
                 let found = found.unwrap_or_else(|error| {
                     tracing::warn!(run = run.id, %error, "a watcher gets the end without the seconds");
                     Vec::new()

@@ -1,19 +1,21 @@
 //! One run from its turn to its end, on the thread that runs.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use super::instrument::Pinned;
 use super::live::{Cause, Live};
 use super::pump::Pump;
 use super::{Core, now};
+use crate::measure::fold::End;
 use crate::measure::objective::Objectives;
 use crate::measure::outcome::Outcome;
-use crate::measure::plan::Plan;
+use crate::measure::plan::{Endpoint, Plan};
 use crate::measure::run::State;
-use crate::measure::sample::Ended;
 use crate::measure::summary::Summary;
+use crate::measure::summary::flow::ThroughputSummary;
 use crate::measure::verdict;
-use crate::store::Finish;
+use crate::store::{Finish, Peer};
 
 /// Runs it, whatever comes; afterwards it is stored with a final state.
 pub(super) fn execute(core: &Core, live: &Live) {
@@ -30,43 +32,52 @@ fn prepare(core: &Core, live: &Live) -> Result<Vec<Pinned>, String> {
     let settings = &core.settings;
     let peers = core
         .runtime
-        .block_on(core.peer_addresses())
+        .block_on(core.store.peers())
         .map_err(|error| error.to_string())?;
-    let mut found: BTreeMap<(String, u16), Pinned> = BTreeMap::new();
+    let allowed: Vec<IpAddr> = peers.iter().flat_map(Peer::addresses).collect();
+    let mut found: Vec<(Endpoint, Pinned)> = Vec::new();
     let mut targets = Vec::new();
-    for url in plan.urls() {
-        let host = url.host_str().unwrap_or_default();
-        let port = url.port_or_known_default().unwrap_or(80);
-        let key = (host.to_owned(), port);
-        if !found.contains_key(&key) {
-            let (all, lookup) = core.runtime.block_on(
-                settings
-                    .instrument
-                    .resolve(host.trim_matches(['[', ']']), port),
-            )?;
-            for address in &all {
-                settings
-                    .rule
-                    .check(*address, &peers)
-                    .map_err(|refusal| refusal.sentence)?;
-            }
-            let address = *all
-                .first()
-                .ok_or_else(|| format!("{host} has no address."))?;
-            let pinned = Pinned {
-                url: url.clone(),
-                address,
-                all,
-                lookup,
-            };
-            found.insert(key.clone(), pinned);
+    for endpoint in plan.endpoints() {
+        if let Some((_, pinned)) = found.iter().find(|(known, _)| *known == endpoint) {
+            targets.push(pinned.clone());
+            continue;
         }
-        targets.push(Pinned {
-            url: url.clone(),
-            ..found[&key].clone()
-        });
+        let (all, lookup) = core.runtime.block_on(core.look_up(&plan, &endpoint))?;
+        for address in &all {
+            settings
+                .rule
+                .check(*address, &allowed)
+                .map_err(|refusal| refusal.sentence)?;
+        }
+        let address = *all
+            .first()
+            .ok_or_else(|| format!("{} has no address.", endpoint.host))?;
+        let pinned = Pinned {
+            egress_cap: peers.iter().find_map(|peer| egress_cap(peer, address.ip())),
+            address,
+            all,
+            lookup,
+        };
+        targets.push(pinned.clone());
+        found.push((endpoint, pinned));
     }
     Ok(targets)
+}
+
+/// The cap that is documented for what this peer sends from this address.
+fn egress_cap(peer: &Peer, address: IpAddr) -> Option<(f64, String)> {
+    let is = |text: &Option<String>| {
+        let stated = text.as_ref().and_then(|text| text.parse::<IpAddr>().ok());
+        stated.is_some_and(|stated| stated.to_canonical() == address.to_canonical())
+    };
+    let (cap, which) = if is(&peer.internal_address) {
+        (peer.internal_cap_bits_per_second, "internal")
+    } else if is(&peer.external_address) {
+        (peer.external_cap_bits_per_second, "external")
+    } else {
+        return None;
+    };
+    cap.map(|cap| (cap, format!("the {which} cap of peer {}", peer.name)))
 }
 
 /// Sends, folds and stores; the figures of whatever came.
@@ -98,7 +109,7 @@ fn measure(core: &Core, live: &Live, targets: Vec<Pinned>) -> Finish {
         Ok(ended) => ended,
         Err(sentence) => return Finish::bare(State::Failed, finished_at, Some(sentence)),
     };
-    let Some((last, summary, series)) = live.fold_up(&ended) else {
+    let Some((last, mut summary, series)) = live.fold_up(&ended) else {
         return Finish::bare(
             State::Failed,
             finished_at,
@@ -107,7 +118,7 @@ fn measure(core: &Core, live: &Live, targets: Vec<Pinned>) -> Finish {
     };
     let mut seconds = pump.rest();
     seconds.extend(last);
-    let judgement = verdict::judge(&plan, &summary, &series, &ended, &live.environment());
+    let judgement = verdict::settle(&plan, &mut summary, &series, &ended, &live.environment());
     let objectives = Objectives::parse(&live.objective)
         .map(|objectives| objectives.judge(&summary))
         .unwrap_or_default();
@@ -130,10 +141,10 @@ fn measure(core: &Core, live: &Live, targets: Vec<Pinned>) -> Finish {
 fn state_of(
     cause: Option<Cause>,
     plan: &Plan,
-    ended: &Ended,
+    ended: &End,
     summary: &Summary,
 ) -> (State, Option<String>) {
-    let covered = ended.duration.as_secs_f64().round();
+    let covered = ended.duration().as_secs_f64().round();
     let reach = match plan.expected_duration_s() {
         Some(planned) => format!(
             "after {covered:.0} of {:.0} s; figures cover {covered:.0} s.",
@@ -153,15 +164,64 @@ fn state_of(
                 "Stopped because results could not be stored (disk full or database locked) {reach}"
             )),
         ),
-        None => match nothing_useful(summary) {
+        None => match nothing_useful(summary, ended) {
             Some(sentence) => (State::Failed, Some(sentence)),
             None => (State::Finished, None),
         },
     }
 }
 
-/// Why nothing useful was measured: no request reached the target. `None` when at least one did.
-fn nothing_useful(summary: &Summary) -> Option<String> {
+/// Why nothing useful was measured: no request, byte or probe got through. `None` when at least one did.
+fn nothing_useful(summary: &Summary, end: &End) -> Option<String> {
+    match summary {
+        Summary::Throughput(flow) => nothing_flowed(flow, end),
+        Summary::Ping(ping) => (ping.received == 0).then(|| {
+            let remark = remarks(end).unwrap_or_else(|| {
+                "The host is down, or a firewall drops the probes; a probe by TCP may get through.".into()
+            });
+            format!("None of {} probes was answered. {remark}", ping.transmitted)
+        }),
+        Summary::Path(path) => path
+            .path_mtu
+            .is_none()
+            .then(|| "No probe was answered, so the path's MTU is not known.".into()),
+        Summary::Rate(_) | Summary::Users(_) | Summary::Fetch(_) => nothing_requested(summary),
+    }
+}
+
+/// Why no stream moved anything.
+fn nothing_flowed(flow: &ThroughputSummary, end: &End) -> Option<String> {
+    let moved = flow
+        .streams
+        .iter()
+        .any(|stream| stream.failed.is_none() && stream.bytes > 0)
+        || flow.bytes_received.is_some_and(|bytes| bytes > 0)
+        || flow
+            .bytes_sent
+            .is_some_and(|bytes| bytes > 0 && flow.udp.is_some());
+    let all_failed = !flow.streams.is_empty() && flow.streams.iter().all(|s| s.failed.is_some());
+    if moved && !all_failed {
+        return None;
+    }
+    let why = flow
+        .streams
+        .iter()
+        .find_map(|stream| stream.failed.clone())
+        .or_else(|| remarks(end))
+        .unwrap_or_else(|| "Nothing was acknowledged.".into());
+    Some(why)
+}
+
+/// What the runner remarked, as one text.
+fn remarks(end: &End) -> Option<String> {
+    match end {
+        End::Flow(end) if !end.remarks.is_empty() => Some(end.remarks.join(" ")),
+        _ => None,
+    }
+}
+
+/// Why no request reached the target.
+fn nothing_requested(summary: &Summary) -> Option<String> {
     let (counts, connected): (BTreeMap<&str, u64>, bool) = match summary {
         Summary::Rate(rate) => (borrow(&rate.outcomes), rate.connect_time_ms.count > 0),
         Summary::Users(users) => (borrow(&users.outcomes), users.connect_time_ms.count > 0),
@@ -169,6 +229,7 @@ fn nothing_useful(summary: &Summary) -> Option<String> {
             BTreeMap::from([(fetch.outcome.as_str(), 1)]),
             fetch.connect_ms.is_some(),
         ),
+        _ => return None,
     };
     let tried: u64 = counts.values().sum();
     if tried == 0 {
@@ -255,7 +316,7 @@ mod tests {
     #[test]
     fn a_reply_without_end_has_reached_the_target() {
         let ended = |outcome: Outcome, connect_ms| {
-            nothing_useful(&Summary::Fetch(Box::new(FetchSummary {
+            nothing_requested(&Summary::Fetch(Box::new(FetchSummary {
                 outcome: outcome.key().to_owned(),
                 connect_ms,
                 ..FetchSummary::default()

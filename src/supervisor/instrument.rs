@@ -5,24 +5,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
-use url::Url;
-
+use crate::measure::fold::{End, Measured};
 use crate::measure::plan::Plan;
 use crate::measure::run::Environment;
-use crate::measure::sample::{Batch, Ended};
+use futures_util::future::BoxFuture;
 
-/// Where one URL of a plan really goes.
+/// Where one endpoint of a plan really is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pinned {
-    /// The URL.
-    pub url: Url,
     /// The one address that every connection goes to.
     pub address: SocketAddr,
     /// All addresses of its host.
     pub all: Vec<SocketAddr>,
     /// How long the look-up took; `None` for an address.
     pub lookup: Option<Duration>,
+    /// Documented egress cap of the peer at this address in bit/s, with its source.
+    pub egress_cap: Option<(f64, String)>,
 }
 
 /// The addresses of a host in order of preference, and how long finding them took; `None` for an address.
@@ -37,6 +35,7 @@ pub trait Instrument: Send + Sync {
     fn environment(&self, towards: Option<IpAddr>) -> Environment;
 
     /// Runs the plan to its end and hands batches to `sink` about four times a second; blocks.
+    /// One pinned address for each of the plan's endpoints, in their order.
     ///
     /// # Errors
     /// A sentence that says why nothing could be sent at all.
@@ -45,8 +44,8 @@ pub trait Instrument: Send + Sync {
         plan: &Plan,
         targets: Vec<Pinned>,
         stop: &StopHandle,
-        sink: &mut dyn FnMut(Batch),
-    ) -> Result<Ended, String>;
+        sink: &mut dyn FnMut(Measured),
+    ) -> Result<End, String>;
 }
 
 /// Asks a run to stop, from any thread, also before it has begun.

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
+use super::instrument::Found;
 use super::live::Live;
 use super::texts::{check_note, check_tags};
 use super::{Core, MIN_FREE_BYTES, QUEUE_PLACES, Supervisor, now, number_places};
 use crate::guard::target::Refusal;
 use crate::measure::command_line;
 use crate::measure::objective::Objectives;
-use crate::measure::plan::{FieldError, Plan};
+use crate::measure::plan::{Endpoint, FieldError, Plan};
 use crate::measure::run::{Origin, Run, State};
 use crate::net::sys;
 use crate::store::{Finish, Inserted, NewRun, StoreError};
@@ -198,28 +199,26 @@ impl Core {
     async fn check_targets(&self, plan: &Plan) -> Result<(), LaunchError> {
         let peers = self.peer_addresses().await?;
         let mut seen = Vec::new();
-        for url in plan.urls() {
-            let host = url.host_str().unwrap_or_default();
-            let port = url.port_or_known_default().unwrap_or(80);
-            if seen.contains(&(host, port)) {
+        for endpoint in plan.endpoints() {
+            if seen.contains(&endpoint) {
                 continue;
             }
-            seen.push((host, port));
-            let bare = host.trim_matches(['[', ']']);
             let refuse = |refused: Refusal| LaunchError::Refused {
-                registrable: refused.registrable.then(|| bare.to_owned()),
+                registrable: refused.registrable.then(|| endpoint.host.clone()),
                 sentence: refused.sentence,
             };
-            self.settings.rule.check_host(host).map_err(refuse)?;
+            self.settings
+                .rule
+                .check_host(&endpoint.host)
+                .map_err(refuse)?;
             let (addresses, _) =
-                self.settings
-                    .instrument
-                    .resolve(bare, port)
+                self.look_up(plan, &endpoint)
                     .await
                     .map_err(|sentence| LaunchError::Refused {
                         sentence,
                         registrable: None,
                     })?;
+            seen.push(endpoint);
             for address in addresses {
                 self.settings
                     .rule
@@ -231,6 +230,26 @@ impl Core {
             }
         }
         Ok(())
+    }
+
+    /// The addresses of an endpoint, of the kind that the plan insists on, or a sentence that says why there is none.
+    pub(super) async fn look_up(&self, plan: &Plan, endpoint: &Endpoint) -> Result<Found, String> {
+        let host = &endpoint.host;
+        let (mut addresses, took) = self
+            .settings
+            .instrument
+            .resolve(host, endpoint.port.unwrap_or(0))
+            .await?;
+        if let Some(version) = plan.ip_version() {
+            addresses.retain(|address| address.is_ipv6() == (version == 6));
+            if addresses.is_empty() {
+                return Err(format!(
+                    "{host} has no IPv{version} address: set ip_version to {} or leave it out.",
+                    10 - version
+                ));
+            }
+        }
+        Ok((addresses, took))
     }
 
     /// A run that could not be stored to its end is not begun.

@@ -7,12 +7,10 @@ use tokio::sync::watch;
 
 use super::LiveView;
 use super::instrument::StopHandle;
+use crate::measure::fold::{Closed, End, Fold, Interval, Measured, Series};
 use crate::measure::plan::Plan;
 use crate::measure::run::{Environment, Progress, Run, State};
-use crate::measure::sample::{Batch, Ended};
-use crate::measure::series::HttpSeries;
-use crate::measure::summary::http::{ClosedSecond, HttpFold};
-use crate::measure::summary::{HttpInterval, Summary};
+use crate::measure::summary::Summary;
 use crate::measure::verdict;
 use crate::store::Finish;
 
@@ -39,14 +37,14 @@ pub(super) struct Live {
 struct Inner {
     run: Run,
     cause: Option<Cause>,
-    fold: Option<HttpFold>,
+    fold: Option<Fold>,
     until: Duration,
     ended: u64,
-    intervals: Vec<HttpInterval>,
+    intervals: Vec<Interval>,
     /// Figures and series as of an instant, so that ten watchers cost as much as one.
-    figures: Option<(Duration, Arc<(Summary, HttpSeries)>)>,
+    figures: Option<(Duration, Arc<(Summary, Series)>)>,
     /// The series of the end, once there is one.
-    final_series: Option<HttpSeries>,
+    final_series: Option<Series>,
 }
 
 impl Live {
@@ -109,16 +107,16 @@ impl Live {
         inner.run.queue_place = None;
         inner.run.started_at = Some(started_at);
         inner.run.environment = environment;
-        inner.fold = Some(HttpFold::new(&inner.run.plan));
+        inner.fold = Some(Fold::new(&inner.run.plan));
         drop(inner);
         self.tell();
     }
 
-    /// Takes a batch in; returns the seconds that are complete now.
-    pub(super) fn push(&self, batch: &Batch) -> Vec<ClosedSecond> {
+    /// Takes a batch in; returns what is complete now.
+    pub(super) fn push(&self, batch: &Measured) -> Vec<Closed> {
         let mut inner = self.inner();
-        inner.until = inner.until.max(batch.until);
-        inner.ended += batch.requests.len() as u64 + batch.unsent;
+        inner.until = inner.until.max(batch.until());
+        inner.ended += batch.ended();
         let mut closed = inner
             .fold
             .as_mut()
@@ -130,16 +128,13 @@ impl Live {
         closed
     }
 
-    /// Closes what is open; returns the last seconds with the figures of the whole run.
-    pub(super) fn fold_up(
-        &self,
-        ended: &Ended,
-    ) -> Option<(Vec<ClosedSecond>, Summary, HttpSeries)> {
+    /// Closes what is open; returns what was with the figures of the whole run.
+    pub(super) fn fold_up(&self, end: &End) -> Option<(Vec<Closed>, Summary, Series)> {
         let mut inner = self.inner();
         let mut fold = inner.fold.take()?;
-        let mut closed = fold.finish_seconds(ended.duration);
+        let mut closed = fold.finish(end);
         self.keep(&mut inner, &mut closed);
-        Some((closed, fold.summary(ended), fold.series(ended)))
+        Some((closed, fold.summary(end)?, fold.series(end)))
     }
 
     /// The run is over, and its end waits for the notebook: meanwhile its figures can be seen.
@@ -195,7 +190,7 @@ impl Live {
         let series = match (inner.figures(), &inner.final_series) {
             (Some(figures), _) => figures.1.clone(),
             (None, Some(series)) => series.clone(),
-            (None, None) => HttpSeries::default(),
+            (None, None) => Series::empty(&run.plan),
         };
         LiveView {
             run,
@@ -205,7 +200,7 @@ impl Live {
     }
 
     /// Seconds from the `skip`-th on, at most `limit`.
-    pub(super) fn intervals(&self, skip: usize, limit: usize) -> Vec<HttpInterval> {
+    pub(super) fn intervals(&self, skip: usize, limit: usize) -> Vec<Interval> {
         let inner = self.inner();
         inner
             .intervals
@@ -220,10 +215,18 @@ impl Live {
         self.changed.subscribe()
     }
 
-    fn keep(&self, inner: &mut Inner, closed: &mut [ClosedSecond]) {
-        for second in closed {
-            second.interval.run = self.id;
-            inner.intervals.push(second.interval.clone());
+    fn keep(&self, inner: &mut Inner, closed: &mut [Closed]) {
+        let is_ping = matches!(inner.run.plan, Plan::Ping(_));
+        for one in closed {
+            one.number(self.id);
+            let row = match one {
+                Closed::Second(second) => Interval::Http(second.interval.clone()),
+                Closed::Flow(interval) => Interval::Flow(interval.clone()),
+                Closed::Echo(echo) if is_ping => Interval::Echo(echo.clone()),
+                // The probe beside a run is drawn; its rows are not the run's intervals.
+                Closed::Echo(_) => continue,
+            };
+            inner.intervals.push(row);
         }
     }
 
@@ -251,15 +254,15 @@ impl Inner {
     }
 
     /// Figures so far, computed at most once a batch; `None` when the run is not sending.
-    fn figures(&mut self) -> Option<Arc<(Summary, HttpSeries)>> {
+    fn figures(&mut self) -> Option<Arc<(Summary, Series)>> {
         let fold = self.fold.as_ref()?;
         if let Some((until, figures)) = &self.figures
             && *until == self.until
         {
             return Some(Arc::clone(figures));
         }
-        let ended = fold.so_far(self.run.plan.planned_requests());
-        let figures = Arc::new((fold.summary(&ended), fold.series(&ended)));
+        let end = fold.so_far(&self.run.plan)?;
+        let figures = Arc::new((fold.summary(&end)?, fold.series(&end)));
         self.figures = Some((self.until, Arc::clone(&figures)));
         Some(figures)
     }

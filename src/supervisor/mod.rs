@@ -16,10 +16,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::guard::target::TargetRule;
+use crate::measure::fold::{Interval, Series};
 use crate::measure::plan::Caps;
 use crate::measure::run::{Run, State};
-use crate::measure::series::HttpSeries;
-use crate::measure::summary::HttpInterval;
 use crate::net::clock;
 use crate::store::{Finish, Patch, Store, StoreError};
 
@@ -58,9 +57,9 @@ pub struct LiveView {
     /// The run with the figures so far.
     pub run: Run,
     /// What the charts are drawn from, so far.
-    pub series: HttpSeries,
-    /// Its seconds so far.
-    pub intervals: Vec<HttpInterval>,
+    pub series: Series,
+    /// Its seconds, intervals or round trips so far.
+    pub intervals: Vec<Interval>,
 }
 
 /// The queue and the run in progress; clones share them.

@@ -6,10 +6,12 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 use super::instrument::{Found, Instrument, Pinned, StopHandle};
+use crate::measure::fold::{End, Measured};
 use crate::measure::plan::Plan;
+use crate::measure::plan::throughput::{Direction, ThroughputPlan};
 use crate::measure::run::Environment;
-use crate::measure::sample::{Batch, Ended};
 use crate::net::{environment, resolve};
+use crate::runner::throughput::{self, FlowJob};
 use crate::runner::{self, Job, Naming, Stop, Target};
 
 /// Sends real requests from this machine.
@@ -19,6 +21,8 @@ pub struct Network {
     pub identity: Naming,
     /// What names the region in a reply.
     pub region: Naming,
+    /// Documented egress cap of this node in bit/s.
+    pub egress_cap_bits_per_second: Option<f64>,
 }
 
 impl Instrument for Network {
@@ -44,28 +48,65 @@ impl Instrument for Network {
         plan: &Plan,
         targets: Vec<Pinned>,
         stop: &StopHandle,
-        sink: &mut dyn FnMut(Batch),
-    ) -> Result<Ended, String> {
-        let job = Job {
-            plan: plan.clone(),
-            targets: targets.into_iter().map(target).collect(),
-            identity: self.identity.clone(),
-            region: self.region.clone(),
-            threads: None,
-        };
-        for warning in runner::preflight(&job) {
-            tracing::warn!(warning, "before the run");
-        }
+        sink: &mut dyn FnMut(Measured),
+    ) -> Result<End, String> {
         let stopper = Stop::new();
         let asked = stopper.clone();
         stop.on_stop(move || asked.stop());
-        runner::run(&job, &stopper, sink).map_err(|error| error.to_string())
+        let first = targets.first().cloned();
+        let missing = || "The plan names nobody to talk to.".to_owned();
+        match plan {
+            Plan::Throughput(plan) => {
+                let job = FlowJob {
+                    plan: plan.clone(),
+                    egress_cap: self.egress_cap(plan, first.as_ref()),
+                    address: first.ok_or_else(missing)?.address,
+                };
+                throughput::run(&job, &stopper, &mut |batch| sink(batch.into()))
+                    .map(End::Flow)
+                    .map_err(|error| error.to_string())
+            }
+            Plan::Ping(_) | Plan::Path(_) => {
+                Err("Round trips and paths cannot be measured yet.".to_owned())
+            }
+            Plan::Rate(_) | Plan::Users(_) | Plan::Fetch(_) => {
+                let job = Job {
+                    plan: plan.clone(),
+                    targets: plan
+                        .urls()
+                        .into_iter()
+                        .zip(targets)
+                        .map(|(url, pinned)| target(url, pinned))
+                        .collect(),
+                    identity: self.identity.clone(),
+                    region: self.region.clone(),
+                    threads: None,
+                };
+                for warning in runner::preflight(&job) {
+                    tracing::warn!(warning, "before the run");
+                }
+                runner::run(&job, &stopper, &mut |batch| sink(batch.into()))
+                    .map(End::Http)
+                    .map_err(|error| error.to_string())
+            }
+        }
     }
 }
 
-fn target(pinned: Pinned) -> Target {
+impl Network {
+    /// The documented cap of whoever sends: this node's own, or the peer's where only the peer sends.
+    fn egress_cap(&self, plan: &ThroughputPlan, peer: Option<&Pinned>) -> Option<(f64, String)> {
+        if plan.direction == Direction::Receive {
+            return peer.and_then(|peer| peer.egress_cap.clone());
+        }
+        self.egress_cap_bits_per_second
+            .map(|cap| (cap, "--egress-cap of this node".to_owned()))
+    }
+}
+
+fn target(url: &url::Url, pinned: Pinned) -> Target {
     Target {
-        url: pinned.url,
+        url: url.clone(),
         address: pinned.address,
         all: pinned.all,
         lookup: pinned.lookup,

@@ -1,8 +1,8 @@
-//! Seconds on their way to the notebook: the run never waits for the disk.
+//! Seconds, intervals and round trips on their way to the notebook: the run never waits for the disk.
 
 use tokio::task::JoinHandle;
 
-use crate::measure::summary::http::ClosedSecond;
+use crate::measure::fold::Closed;
 use crate::store::{Store, StoreError};
 
 /// Bytes of seconds that may wait in memory for a locked database.
@@ -13,13 +13,13 @@ pub(super) struct Pump {
     runtime: tokio::runtime::Handle,
     store: Store,
     run: i64,
-    waiting: Vec<ClosedSecond>,
+    waiting: Vec<Closed>,
     writing: Option<Writing>,
     given_up: bool,
 }
 
 struct Writing {
-    seconds: Vec<ClosedSecond>,
+    seconds: Vec<Closed>,
     task: JoinHandle<Result<(), StoreError>>,
 }
 
@@ -37,7 +37,7 @@ impl Pump {
 
     /// Takes seconds and begins a write when none is under way; never blocks.
     /// `false` when nothing can be stored any more.
-    pub(super) fn offer(&mut self, seconds: Vec<ClosedSecond>) -> bool {
+    pub(super) fn offer(&mut self, seconds: Vec<Closed>) -> bool {
         self.waiting.extend(seconds);
         if self
             .writing
@@ -52,16 +52,16 @@ impl Pump {
             let (run, copy) = (self.run, seconds.clone());
             let task = self
                 .runtime
-                .spawn(async move { store.append_seconds(run, copy).await });
+                .spawn(async move { store.append(run, copy).await });
             self.writing = Some(Writing { seconds, task });
         }
-        let held: usize = self.waiting.iter().map(bytes).sum();
+        let held: usize = self.waiting.iter().map(Closed::weight).sum();
         self.given_up |= held > MAX_WAITING_BYTES;
         !self.given_up
     }
 
     /// The seconds that are not on disk yet, after the write under way has ended.
-    pub(super) fn rest(mut self) -> Vec<ClosedSecond> {
+    pub(super) fn rest(mut self) -> Vec<Closed> {
         self.settle();
         self.waiting
     }
@@ -82,8 +82,4 @@ impl Pump {
         seconds.append(&mut self.waiting);
         self.waiting = seconds;
     }
-}
-
-fn bytes(second: &ClosedSecond) -> usize {
-    second.rows.len() + second.histogram.len() + 200
 }

@@ -109,11 +109,11 @@ async fn a_run_is_read_back_as_it_was_written_also_after_reopening() {
         .await
         .unwrap();
     store
-        .append_seconds(id, vec![second(id, 0), second(id, 1)])
+        .append(id, vec![second(id, 0).into(), second(id, 1).into()])
         .await
         .unwrap();
     let mut finish = Finish::bare(State::Finished, time(1_031), None);
-    finish.seconds = vec![second(id, 2)];
+    finish.seconds = vec![second(id, 2).into()];
     finish.title = Some("It keeps up".into());
     store.finish_run(id, finish).await.unwrap();
     store.close().await;
@@ -147,7 +147,10 @@ async fn rows_come_in_chunks_that_join_without_a_gap() {
         rows: vec![u8::try_from(start).unwrap(); 600_000],
         ..second(id, start)
     });
-    store.append_seconds(id, seconds.collect()).await.unwrap();
+    store
+        .append(id, seconds.map(Into::into).collect())
+        .await
+        .unwrap();
     let (mut from, mut firsts, mut chunks) = (Some(0), Vec::new(), 0);
     while let Some(at) = from {
         let chunk = store.rows(id, at).await.unwrap();
@@ -186,7 +189,7 @@ async fn a_deleted_run_takes_its_samples_along_and_its_number_is_not_used_again(
     let folder = Folder::new();
     let store = Store::open(folder.path()).unwrap();
     let id = id(store.insert_run(new_run(rate_plan())).await.unwrap());
-    store.append_seconds(id, vec![second(id, 0)]).await.unwrap();
+    store.append(id, vec![second(id, 0).into()]).await.unwrap();
     assert!(
         !store.delete_run(id).await.unwrap(),
         "a waiting run cannot be deleted"
@@ -436,8 +439,8 @@ async fn a_crash_leaves_interrupted_runs_with_what_they_had() {
             .start_run(running, time(1_001), Environment::default())
             .await
             .unwrap();
-        let seconds = (0..12).map(|start| second(running, start)).collect();
-        store.append_seconds(running, seconds).await.unwrap();
+        let seconds = (0..12).map(|start| second(running, start).into()).collect();
+        store.append(running, seconds).await.unwrap();
         (running, queued)
         // Dropped without `close`: as a killed process leaves it.
     };

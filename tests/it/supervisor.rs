@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt};
 use serde_json::{Value, json};
+use tidemark::measure::fold::Interval;
 use tidemark::measure::run::State;
 use tidemark::measure::summary::Summary;
 use tidemark::supervisor::{EventKind, QUEUE_PLACES};
@@ -208,8 +209,12 @@ async fn a_live_run_shows_figures_series_and_progress() {
     assert!(run.title.is_some());
     let view = notebook.state.supervisor.live(id).unwrap();
     assert_eq!(view.intervals.len(), 3);
-    assert_eq!(view.intervals[0].run, id);
-    assert!(!view.series.bins.is_empty());
+    assert!(matches!(&view.intervals[0], Interval::Http(second) if second.run == id));
+    assert!(
+        view.series
+            .http()
+            .is_some_and(|series| !series.bins.is_empty())
+    );
     notebook.tell(Step::Finish);
     notebook.ended(id).await;
     loop {

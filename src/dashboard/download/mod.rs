@@ -11,7 +11,7 @@ use hdrhistogram::serialization::Deserializer;
 
 use askama::Template;
 
-use crate::chart::{self, Theme as ChartTheme};
+use crate::chart::Theme as ChartTheme;
 use crate::dashboard::assets;
 use crate::dashboard::context::Visit;
 use crate::dashboard::error::Trouble;
@@ -125,13 +125,11 @@ async fn draw(visit: &Visit, state: &AppState, id: &str, file: &str) -> Result<R
     let Some(name) = file.strip_suffix(".svg").map(str::to_owned) else {
         return Err(no_file(number, file));
     };
-    let svg = tokio::task::spawn_blocking(move || {
-        let input = view::chart_input(&run, series.as_ref())?;
-        chart::file(&input, &name, theme)
-    })
-    .await
-    .map_err(|error| Trouble::storage(&error))?
-    .ok_or_else(|| no_file(number, file))?;
+    let svg =
+        tokio::task::spawn_blocking(move || view::chart_file(&run, series.as_ref(), &name, theme))
+            .await
+            .map_err(|error| Trouble::storage(&error))?
+            .ok_or_else(|| no_file(number, file))?;
     let mut answer = (
         [
             (header::CONTENT_TYPE, "image/svg+xml"),

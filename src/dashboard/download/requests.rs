@@ -168,6 +168,6 @@ fn ended(run: &Run) -> u64 {
         Some(Summary::Rate(figures)) => figures.outcomes.values().sum(),
         Some(Summary::Users(figures)) => figures.outcomes.values().sum(),
         Some(Summary::Fetch(_)) => 1,
-        None => 0,
+        _ => 0,
     }
 }

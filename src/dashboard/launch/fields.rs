@@ -7,6 +7,8 @@ use crate::measure::plan::Kind;
 pub fn target(kind: Kind) -> &'static [Field] {
     match kind {
         Kind::Rate | Kind::Users | Kind::Fetch => &[URL],
+        Kind::Throughput => &THROUGHPUT_PEER,
+        Kind::Ping | Kind::Path => &[HOST],
     }
 }
 
@@ -16,14 +18,17 @@ pub fn amount(kind: Kind) -> &'static [Field] {
         Kind::Rate => &RATE,
         Kind::Users => &USERS,
         Kind::Fetch => &FETCH,
+        Kind::Throughput => &THROUGHPUT,
+        Kind::Ping => &PING,
+        Kind::Path => &PATH,
     }
 }
 
 /// Objectives, tags, note.
 pub fn wanted(kind: Kind) -> &'static [Field] {
     match kind {
-        Kind::Fetch => &[TAGS, NOTE],
-        Kind::Rate | Kind::Users => &[OBJECTIVE, TAGS, NOTE],
+        Kind::Fetch | Kind::Path => &[TAGS, NOTE],
+        Kind::Rate | Kind::Users | Kind::Throughput | Kind::Ping => &[OBJECTIVE, TAGS, NOTE],
     }
 }
 
@@ -33,6 +38,9 @@ pub fn advanced(kind: Kind) -> &'static [Field] {
         Kind::Rate => &[METHOD, HEADERS, BODY, MORE_URLS, CA, INSECURE, BIND, SEED],
         Kind::Users => &[METHOD, HEADERS, BODY, MORE_URLS, ORDER, CA, INSECURE, SEED],
         Kind::Fetch => &[HEADERS, BODY, CA, INSECURE],
+        Kind::Throughput => &THROUGHPUT_MORE,
+        Kind::Ping => &[SIZE, PROBE_TIMEOUT],
+        Kind::Path => &[],
     }
 }
 
@@ -42,6 +50,11 @@ pub fn advanced_words(kind: Kind) -> &'static str {
         Kind::Rate => "Method, headers, body, more URLs, TLS, source address, seed",
         Kind::Users => "Method, headers, body, more URLs and their order, TLS, seed",
         Kind::Fetch => "Headers, body, TLS",
+        Kind::Throughput => {
+            "Block, window, segment size, service type, addresses, omitted start, offload"
+        }
+        Kind::Ping => "Payload, timeout",
+        Kind::Path => "",
     }
 }
 
@@ -86,6 +99,183 @@ const TIMEOUT: Field = text(
     "s",
     "decimal",
 );
+const HOST: Field = Field {
+    class: "c4",
+    mono: true,
+    ..text(
+        "host",
+        "Host",
+        "a name or an address; this machine, a registered peer, or what --allow names",
+        "",
+        "text",
+    )
+};
+const THROUGHPUT_PEER: [Field; 3] = [
+    HOST,
+    text(
+        "port",
+        "Port",
+        "iperf 2: 5001, iperf 3: 5201",
+        "",
+        "numeric",
+    ),
+    Field {
+        input: Input::Select(&[("iperf2", "iperf 2"), ("iperf3", "iperf 3")]),
+        ..text("dialect", "Dialect", "what listens there", "", "")
+    },
+];
+const THROUGHPUT: [Field; 7] = [
+    Field {
+        input: Input::Select(&[("tcp", "TCP"), ("udp", "UDP")]),
+        ..text(
+            "protocol",
+            "Protocol",
+            "a byte stream, or datagrams",
+            "",
+            "",
+        )
+    },
+    Field {
+        input: Input::Select(&[
+            ("send", "send"),
+            ("receive", "receive (-R)"),
+            ("both", "both at once"),
+            ("in_turn", "one after the other"),
+        ]),
+        ..text("direction", "Direction", "seen from this node", "", "")
+    },
+    text("streams", "Streams", "in parallel (-P)", "", "numeric"),
+    text("duration_s", "Time", "or bytes, not both", "s", "decimal"),
+    text(
+        "bytes",
+        "Bytes",
+        "of each stream; iperf 3: of all together",
+        "B",
+        "numeric",
+    ),
+    text(
+        "bandwidth_bits_per_second",
+        "Rate",
+        "of each stream; empty = TCP unlimited, UDP 1 Mbit/s",
+        "bit/s",
+        "decimal",
+    ),
+    text(
+        "interval_s",
+        "Interval",
+        "of the rows and charts",
+        "s",
+        "decimal",
+    ),
+];
+const THROUGHPUT_MORE: [Field; 10] = [
+    text(
+        "length_bytes",
+        "Block",
+        "TCP 1 MiB, UDP 1470 where empty (-l)",
+        "B",
+        "numeric",
+    ),
+    text(
+        "window_bytes",
+        "Window",
+        "socket buffer; empty = the system's (-w)",
+        "B",
+        "numeric",
+    ),
+    text(
+        "mss_bytes",
+        "Segment size",
+        "TCP only; empty = the path's (-M)",
+        "B",
+        "numeric",
+    ),
+    text(
+        "congestion",
+        "Congestion control",
+        "empty = the system's, such as cubic",
+        "",
+        "text",
+    ),
+    text("tos", "Service type", "0 to 255 (-S)", "", "numeric"),
+    text(
+        "omit_s",
+        "Omitted start",
+        "seconds that do not count (iperf 3)",
+        "s",
+        "decimal",
+    ),
+    Field {
+        input: Input::Select(&[("", "either"), ("4", "IPv4"), ("6", "IPv6")]),
+        ..text(
+            "ip_version",
+            "IP version",
+            "of a name that has both",
+            "",
+            "",
+        )
+    },
+    Field {
+        mono: true,
+        ..text("bind", "Send from", "a local address", "", "text")
+    },
+    Field {
+        input: Input::Select(&[("copy", "copy"), ("discard", "discard")]),
+        ..text(
+            "receive",
+            "Receiver",
+            "discard: not copied out of the kernel",
+            "",
+            "",
+        )
+    },
+    Field {
+        input: Input::Check,
+        ..text(
+            "offload",
+            "Segmentation offload",
+            "UDP: the kernel or the card cuts the datagrams; said on every figure",
+            "",
+            "",
+        )
+    },
+];
+const PING: [Field; 4] = [
+    text("count", "Probes", "in all (-c)", "", "numeric"),
+    text(
+        "interval_s",
+        "Interval",
+        "from one to the next (-i)",
+        "s",
+        "decimal",
+    ),
+    Field {
+        input: Input::Select(&[("icmp", "ICMP echo"), ("tcp", "TCP connect")]),
+        ..text(
+            "method",
+            "Method",
+            "TCP works where ICMP is not permitted",
+            "",
+            "",
+        )
+    },
+    text(
+        "port",
+        "Port",
+        "TCP only; open or closed, both answer",
+        "",
+        "numeric",
+    ),
+];
+const SIZE: Field = text("size_bytes", "Payload", "ICMP only (-s)", "B", "numeric");
+const PROBE_TIMEOUT: Field = text("timeout_s", "Timeout", "of one probe (-W)", "s", "decimal");
+const PATH: [Field; 1] = [text(
+    "expect_mtu",
+    "Expected MTU",
+    "such as 8896, 1500 or 1460; empty = just tell",
+    "B",
+    "numeric",
+)];
 const OBJECTIVE: Field = Field {
     class: "c4",
     mono: true,

@@ -6,9 +6,23 @@ use crate::dashboard::fields::Values;
 use crate::dashboard::launch::fields;
 use crate::dashboard::words;
 use crate::measure::plan::Kind;
+use crate::measure::units;
 
 /// Fields that hold one number.
-const NUMBERS: [&str; 11] = [
+const NUMBERS: [&str; 24] = [
+    "port",
+    "streams",
+    "bytes",
+    "interval_s",
+    "length_bytes",
+    "window_bytes",
+    "mss_bytes",
+    "tos",
+    "omit_s",
+    "ip_version",
+    "count",
+    "size_bytes",
+    "expect_mtu",
     "num_conns",
     "duration_s",
     "num_calls",
@@ -38,9 +52,12 @@ pub fn plan_json(kind: Kind, values: &Values) -> (Value, Vec<(String, String)>) 
         let text = values.get(name).map_or("", String::as_str);
         let read = match name {
             "url" | "more_urls" => continue,
-            "keep_alive" | "insecure" => Ok(Some(Value::from(text == "on"))),
+            "keep_alive" | "insecure" | "offload" => Ok(Some(Value::from(text == "on"))),
             _ if text.is_empty() => continue,
             "rate" => rate(text),
+            "bandwidth_bits_per_second" => {
+                units::parse_bits_per_second(text).map(|rate| Some(rate.into()))
+            }
             "headers" => headers(text),
             _ if NUMBERS.contains(&name) => number(text),
             _ => Ok(Some(text.into())),
@@ -53,6 +70,9 @@ pub fn plan_json(kind: Kind, values: &Values) -> (Value, Vec<(String, String)>) 
             Err(message) => errors.push((name.to_owned(), message)),
         }
     }
+    if !kind.is_http() {
+        return (Value::Object(plan), errors);
+    }
     match urls(values) {
         Ok((name, value)) => {
             plan.insert(name.to_owned(), value);
@@ -64,18 +84,12 @@ pub fn plan_json(kind: Kind, values: &Values) -> (Value, Vec<(String, String)>) 
 
 /// The word of this kind in plans and addresses.
 pub const fn kind_word(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Rate => "rate",
-        Kind::Users => "users",
-        Kind::Fetch => "fetch",
-    }
+    kind.word()
 }
 
 /// The kind with this word.
 pub fn kind_of(word: &str) -> Option<Kind> {
-    [Kind::Rate, Kind::Users, Kind::Fetch]
-        .into_iter()
-        .find(|kind| kind_word(*kind) == word)
+    Kind::from_word(word)
 }
 
 /// The form's values for this plan.

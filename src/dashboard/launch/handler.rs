@@ -327,12 +327,33 @@ fn defaults(state: &AppState, kind: Kind) -> Values {
             ("order", "in_turn"),
         ],
         Kind::Fetch => &[("method", "GET"), ("timeout_s", "30")],
+        Kind::Throughput => &[
+            ("host", "127.0.0.1"),
+            ("port", "5001"),
+            ("dialect", "iperf2"),
+            ("protocol", "tcp"),
+            ("direction", "send"),
+            ("streams", "1"),
+            ("duration_s", "10"),
+            ("interval_s", "1"),
+            ("receive", "copy"),
+        ],
+        Kind::Ping => &[
+            ("host", "127.0.0.1"),
+            ("count", "5"),
+            ("interval_s", "1"),
+            ("method", "icmp"),
+            ("timeout_s", "1"),
+        ],
+        Kind::Path => &[("host", "127.0.0.1")],
     };
     let mut values: Values = pairs
         .iter()
         .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
         .collect();
-    values.insert("url".to_owned(), url);
+    if kind.is_http() {
+        values.insert("url".to_owned(), url);
+    }
     values
 }
 

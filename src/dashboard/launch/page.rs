@@ -10,6 +10,7 @@ use crate::dashboard::run::view;
 use crate::dashboard::words;
 use crate::measure::command_line::{self, Reading, WordNote};
 use crate::measure::objective::Objectives;
+use crate::measure::plan::throughput::Direction;
 use crate::measure::plan::{Caps, Kind, Plan, Rate};
 
 /// What one showing of the form is made from.
@@ -83,7 +84,7 @@ pub struct LaunchPage {
     example: String,
     problems: Vec<String>,
     read: Vec<ReadWord>,
-    kinds: [KindLink; 3],
+    kinds: [KindLink; 6],
     errors: Vec<ErrorLine>,
     offer: Option<Offer>,
     checked: Option<String>,
@@ -165,8 +166,10 @@ pub fn build(showing: Showing<'_>) -> LaunchPage {
         group("How much", form_fields::amount(kind), &values, &errors),
         group(
             match kind {
-                Kind::Fetch => "For later",
-                Kind::Rate | Kind::Users => "What would be good enough?",
+                Kind::Fetch | Kind::Path => "For later",
+                Kind::Rate | Kind::Users | Kind::Throughput | Kind::Ping => {
+                    "What would be good enough?"
+                }
             },
             form_fields::wanted(kind),
             &values,
@@ -353,6 +356,29 @@ fn head(plan: Option<&Plan>) -> String {
             "One request to {}, phase by phase",
             fetch.url.host_str().unwrap_or_default()
         ),
+        Plan::Throughput(flow) => format!(
+            "{} {} {}{}",
+            words::plural(flow.streams.into(), "stream", "streams"),
+            match flow.direction {
+                Direction::Send => "to",
+                Direction::Receive => "from",
+                Direction::Both => "to and from",
+                Direction::InTurn => "to, then from,",
+            },
+            flow.host,
+            plan.expected_duration_s()
+                .map_or_else(String::new, |s| format!(" for {}", words::seconds(s))),
+        ),
+        Plan::Ping(ping) => format!(
+            "{} to {}, one every {}",
+            words::plural(ping.count.into(), "probe", "probes"),
+            ping.host,
+            words::seconds(ping.interval_s)
+        ),
+        Plan::Path(path) => format!(
+            "Interfaces, and the largest packet that reaches {}",
+            path.host
+        ),
     }
 }
 
@@ -371,19 +397,33 @@ fn read_word(word: command_line::Word) -> ReadWord {
     }
 }
 
-fn kinds(here: Kind, values: &Values) -> [KindLink; 3] {
+fn kinds(here: Kind, values: &Values) -> [KindLink; 6] {
     let url = values.get("url").map_or("", String::as_str);
+    let host = values.get("host").map_or("", String::as_str);
     [
+        (Kind::Throughput, "iperf 2 and 3: bytes through the path"),
         (Kind::Rate, "httperf, open loop: so many a second"),
         (Kind::Users, "siege, closed loop: so many users"),
+        (Kind::Ping, "ping: round trips one by one"),
         (Kind::Fetch, "curl -w, one request in its phases"),
+        (Kind::Path, "tracepath: interfaces and path MTU"),
     ]
     .map(|(kind, note)| {
         let word = form::kind_word(kind);
         KindLink {
             word,
             note,
-            href: crate::dashboard::context::query("/runs/new", &[("kind", word), ("url", url)]),
+            href: crate::dashboard::context::query(
+                "/runs/new",
+                &[
+                    ("kind", word),
+                    if kind.is_http() {
+                        ("url", url)
+                    } else {
+                        ("host", host)
+                    },
+                ],
+            ),
             here: kind == here,
         }
     })

@@ -73,7 +73,7 @@ pub fn answered(run: &Run, summary: &Summary, series: Option<&HttpSeries>) -> Op
             &figures.outcomes,
             figures.censored,
         ),
-        Summary::Fetch(_) => return None,
+        _ => return None,
     };
     let replies = Outcome::ALL
         .into_iter()

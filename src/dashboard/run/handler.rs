@@ -15,8 +15,8 @@ use crate::dashboard::launch;
 use crate::dashboard::run::old;
 use crate::dashboard::run::pages::{DeletePage, LivePart, RunPage};
 use crate::dashboard::run::view::{self, Rows, RunView};
+use crate::measure::fold::Series;
 use crate::measure::run::{Run, State};
-use crate::measure::series::HttpSeries;
 use crate::state::AppState;
 use crate::store::Patch;
 use crate::supervisor::NotRunning;
@@ -26,7 +26,7 @@ pub struct Found {
     /// The run.
     pub run: Run,
     /// What the charts are drawn from.
-    pub series: Option<HttpSeries>,
+    pub series: Option<Series>,
 }
 
 /// The run of this number as it stands in an address.

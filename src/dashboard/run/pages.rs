@@ -43,10 +43,11 @@ mod tests {
     use crate::dashboard::frame::{Frame, Place, Theme};
     use crate::dashboard::run::fixture;
     use crate::dashboard::run::view::{Rows, view};
+    use crate::measure::fold::Series;
 
     fn page(name: &str) -> String {
         let (run, series) = fixture::rate();
-        let mut view = view(&run, Some(&series), Rows::default());
+        let mut view = view(&run, Some(&Series::Http(series)), Rows::default());
         view.actions = true;
         let frame = Frame::new("eu-a", vec!["4 vCPU".to_owned()], Theme::System, "/runs/41")
             .at(Place::Runs, name);

@@ -25,6 +25,7 @@ pub fn outcomes(summary: &Summary) -> Vec<Fact> {
         Summary::Fetch(figures) => {
             return vec![fact("outcome", &figures.outcome, figures.outcome != "ok")];
         }
+        Summary::Throughput(_) | Summary::Ping(_) | Summary::Path(_) => return Vec::new(),
     };
     let mut out = Vec::new();
     if let Some(planned) = planned {
@@ -57,7 +58,7 @@ pub fn outcomes(summary: &Summary) -> Vec<Fact> {
     let retried = match summary {
         Summary::Rate(figures) => figures.stale_keepalive_retried,
         Summary::Users(figures) => figures.stale_keepalive_retried,
-        Summary::Fetch(_) => 0,
+        _ => 0,
     };
     if retried > 0 {
         out.push(fact(
@@ -83,6 +84,7 @@ pub fn plan(plan: &Plan) -> Vec<Fact> {
             out.extend(tls(&plan.tls, plan.url.scheme() == "https"));
             out
         }
+        Plan::Throughput(_) | Plan::Ping(_) | Plan::Path(_) => Vec::new(),
     }
 }
 

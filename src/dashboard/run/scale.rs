@@ -58,6 +58,7 @@ pub(super) fn of(run: &Run, series: Option<&HttpSeries>) -> Option<Ruler> {
             ))
         }
         Summary::Fetch(figures) => fetch_ruler(figures),
+        Summary::Throughput(_) | Summary::Ping(_) | Summary::Path(_) => None,
     }
 }
 

@@ -1,6 +1,6 @@
 //! A run as its page shows it: every word, in the order of the page.
 
-use crate::chart::{self, ChartInput, Figure};
+use crate::chart::{self, ChartInput, Figure, FlowChartInput, FlowRun};
 use crate::dashboard::ruler::Ruler;
 use crate::dashboard::run::answered::{self, Answered};
 use crate::dashboard::run::belief::{self, Belief};
@@ -11,6 +11,8 @@ use crate::dashboard::run::rail::{self, Fact};
 use crate::dashboard::run::scale;
 use crate::dashboard::words::{self, Piece};
 use crate::measure::command_line;
+use crate::measure::flow_series::FlowSeries;
+use crate::measure::fold::Series;
 use crate::measure::outcome::Outcome;
 use crate::measure::plan::{Kind, Plan};
 use crate::measure::run::{Limit, ObjectiveResult, Run, State};
@@ -165,7 +167,7 @@ pub struct Rows {
 }
 
 /// The page's words for this run, with its charts.
-pub fn view(run: &Run, series: Option<&HttpSeries>, rows: Rows) -> RunView {
+pub fn view(run: &Run, series: Option<&Series>, rows: Rows) -> RunView {
     let names = names(run);
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let title = title(run);
@@ -204,7 +206,7 @@ pub fn view(run: &Run, series: Option<&HttpSeries>, rows: Rows) -> RunView {
             "Stop and keep what there is"
         },
         objectives: run.objectives.iter().map(objective).collect(),
-        ruler: scale::of(run, series),
+        ruler: scale::of(run, series.and_then(Series::http)),
         belief: if live {
             None
         } else {
@@ -219,7 +221,7 @@ pub fn view(run: &Run, series: Option<&HttpSeries>, rows: Rows) -> RunView {
         answered: run
             .summary
             .as_ref()
-            .and_then(|summary| answered::answered(run, summary, series)),
+            .and_then(|summary| answered::answered(run, summary, series.and_then(Series::http))),
         limits: if live {
             Vec::new()
         } else {
@@ -249,6 +251,9 @@ pub fn kind_words(kind: Kind) -> &'static str {
         Kind::Rate => "rate, open loop",
         Kind::Users => "users, closed loop",
         Kind::Fetch => "fetch, one request",
+        Kind::Throughput => "throughput",
+        Kind::Ping => "ping, round trips",
+        Kind::Path => "path, MTU",
     }
 }
 
@@ -274,6 +279,9 @@ pub fn title(run: &Run) -> String {
             Kind::Rate => "Latency at the offered rate".to_owned(),
             Kind::Users => "Transactions and response time".to_owned(),
             Kind::Fetch => "One request and its phases".to_owned(),
+            Kind::Throughput => "Throughput of the streams".to_owned(),
+            Kind::Ping => "Round trips".to_owned(),
+            Kind::Path => "The MTU of the path".to_owned(),
         },
     }
 }
@@ -327,7 +335,7 @@ fn size(summary: &Summary) -> Option<String> {
     let (planned, outcomes) = match summary {
         Summary::Rate(figures) => (Some(figures.planned), &figures.outcomes),
         Summary::Users(figures) => (figures.planned, &figures.outcomes),
-        Summary::Fetch(_) => return None,
+        _ => return None,
     };
     let number: u64 = outcomes.values().sum();
     let of = |outcome: Outcome| outcomes.get(outcome.key()).copied().unwrap_or(0);
@@ -394,8 +402,8 @@ fn objective(result: &ObjectiveResult) -> ObjectiveLine {
     }
 }
 
-/// What the charts of this run are made from; `None` before there are figures.
-pub fn chart_input<'a>(run: &'a Run, series: Option<&'a HttpSeries>) -> Option<ChartInput<'a>> {
+/// What the charts of an HTTP run are made from; `None` before there are figures.
+fn http_input<'a>(run: &'a Run, series: Option<&'a HttpSeries>) -> Option<ChartInput<'a>> {
     Some(ChartInput {
         plan: &run.plan,
         summary: run.summary.as_ref()?,
@@ -406,15 +414,59 @@ pub fn chart_input<'a>(run: &'a Run, series: Option<&'a HttpSeries>) -> Option<C
     })
 }
 
-fn charts(run: &Run, series: Option<&HttpSeries>) -> Vec<Figure> {
-    let Some(input) = chart_input(run, series) else {
-        return Vec::new();
+/// What the charts of a throughput or ping run are made from; `None` before there are figures.
+fn flow_input<'a>(run: &'a Run, series: Option<&'a FlowSeries>) -> Option<FlowChartInput<'a>> {
+    let flow = match (&run.plan, run.summary.as_ref()?) {
+        (Plan::Throughput(plan), Summary::Throughput(summary)) => {
+            FlowRun::Throughput(plan, summary)
+        }
+        (Plan::Ping(plan), Summary::Ping(summary)) => FlowRun::Ping(plan, summary),
+        _ => return None,
     };
-    match run.state {
-        State::Queued => Vec::new(),
-        State::Running => chart::live(&input),
-        _ => chart::figures(&input),
+    Some(FlowChartInput {
+        run: flow,
+        series: series?,
+        state: run.state,
+        when: run.started_at,
+    })
+}
+
+/// The chart with this name as a file of its own; `None` for a name that this run has no chart for.
+pub fn chart_file(
+    run: &Run,
+    series: Option<&Series>,
+    name: &str,
+    theme: chart::Theme,
+) -> Option<String> {
+    match series? {
+        Series::Http(series) => chart::file(&http_input(run, Some(series))?, name, theme),
+        Series::Flow(series) => chart::flow_file(&flow_input(run, Some(series))?, name, theme),
     }
+}
+
+fn charts(run: &Run, series: Option<&Series>) -> Vec<Figure> {
+    if run.state == State::Queued {
+        return Vec::new();
+    }
+    let live = run.state == State::Running;
+    let drawn = match series {
+        Some(Series::Http(series)) => http_input(run, Some(series)).map(|input| {
+            if live {
+                chart::live(&input)
+            } else {
+                chart::figures(&input)
+            }
+        }),
+        Some(Series::Flow(series)) => flow_input(run, Some(series)).map(|input| {
+            if live {
+                chart::flow_live(&input)
+            } else {
+                chart::flow_figures(&input)
+            }
+        }),
+        None => None,
+    };
+    drawn.unwrap_or_default()
 }
 
 /// The sentence that stands where the charts would.
@@ -451,7 +503,7 @@ fn failures_more(summary: Option<&Summary>) -> Option<String> {
     let more = match summary? {
         Summary::Rate(figures) => figures.failures_not_listed,
         Summary::Users(figures) => figures.failures_not_listed,
-        Summary::Fetch(_) => 0,
+        _ => 0,
     };
     (more > 0).then(|| words::count(more))
 }
@@ -473,6 +525,9 @@ fn files(run: &Run, rows: Rows) -> Vec<FileLine> {
         Plan::Rate(_) => "as httperf prints",
         Plan::Users(_) => "as siege prints",
         Plan::Fetch(_) => "as curl -w prints",
+        Plan::Throughput(_) => "as iperf prints",
+        Plan::Ping(_) => "as ping prints",
+        Plan::Path(_) => "as tracepath prints",
     };
     vec![
         file("summary.csv", "1\u{a0}row".to_owned()),
@@ -529,13 +584,13 @@ pub fn names(run: &Run) -> Vec<String> {
             .chain(figures.region.iter())
             .cloned()
             .collect(),
-        None => Vec::new(),
+        _ => Vec::new(),
     };
     names.extend(
         run.plan
-            .urls()
-            .iter()
-            .filter_map(|url| url.host_str().map(str::to_owned)),
+            .endpoints()
+            .into_iter()
+            .map(|endpoint| endpoint.host),
     );
     names.retain(|name| name.len() > 1);
     names

@@ -184,6 +184,7 @@ pub fn written(plan: &Plan) -> Written {
         Plan::Rate(rate) => httperf::write(rate),
         Plan::Users(users) => siege::write(users),
         Plan::Fetch(fetch) => curl::write(fetch),
+        Plan::Throughput(_) | Plan::Ping(_) | Plan::Path(_) => (String::new(), Vec::new(), None),
     };
     let exact = read(&line)
         .plan

@@ -37,7 +37,8 @@ impl Plan {
                 limit.min(hanging as u64)
             }
             Self::Users(plan) => u64::from(plan.concurrent),
-            Self::Fetch(_) => 1,
+            Self::Throughput(plan) => u64::from(plan.streams),
+            Self::Fetch(_) | Self::Ping(_) | Self::Path(_) => 1,
         };
         Cost {
             sending_s,
@@ -57,6 +58,9 @@ impl Plan {
                 .map(|sending| sending + f64::from(plan.num_calls) * timeout),
             Self::Users(plan) => plan.duration_s.map(|sending| sending + timeout),
             Self::Fetch(_) => Some(timeout),
+            Self::Throughput(plan) => plan.sending_s(),
+            Self::Ping(_) => self.expected_duration_s().map(|s| s + timeout),
+            Self::Path(_) => None,
         };
         let longest = caps.max_duration_s + timeout;
         natural.map_or(longest, |natural| natural.min(longest))

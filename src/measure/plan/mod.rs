@@ -39,11 +39,24 @@ pub enum Kind {
     Users,
     /// One request, as `curl -w`.
     Fetch,
+    /// Parallel streams, as iperf.
+    Throughput,
+    /// Round trips, as ping.
+    Ping,
+    /// Interfaces and path MTU, as tracepath.
+    Path,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 3] = [Self::Rate, Self::Users, Self::Fetch];
+    pub const ALL: [Self; 6] = [
+        Self::Throughput,
+        Self::Rate,
+        Self::Users,
+        Self::Ping,
+        Self::Fetch,
+        Self::Path,
+    ];
 
     /// The word in JSON, CSV, forms and the database.
     pub const fn word(self) -> &'static str {
@@ -51,7 +64,15 @@ impl Kind {
             Self::Rate => "rate",
             Self::Users => "users",
             Self::Fetch => "fetch",
+            Self::Throughput => "throughput",
+            Self::Ping => "ping",
+            Self::Path => "path",
         }
+    }
+
+    /// Whether it sends HTTP requests.
+    pub const fn is_http(self) -> bool {
+        matches!(self, Self::Rate | Self::Users | Self::Fetch)
     }
 
     /// The kind with this word.
@@ -105,7 +126,35 @@ pub enum Plan {
     Users(UsersPlan),
     /// One request.
     Fetch(FetchPlan),
+    /// Parallel streams.
+    Throughput(ThroughputPlan),
+    /// Round trips.
+    Ping(PingPlan),
+    /// Interfaces and path MTU.
+    Path(PathPlan),
 }
+
+/// Whom a plan talks to: a host and, where it has one, a port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// Name or address, IPv6 without brackets.
+    pub host: String,
+    /// Port; `None` where the protocol has none (ICMP).
+    pub port: Option<u16>,
+}
+
+impl std::fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.port {
+            Some(port) if self.host.contains(':') => write!(f, "[{}]:{port}", self.host),
+            Some(port) => write!(f, "{}:{port}", self.host),
+            None => f.write_str(&self.host),
+        }
+    }
+}
+
+/// The words of [`Kind::ALL`] in a sentence.
+const KINDS: &str = "throughput, rate, users, ping, fetch or path";
 
 impl Plan {
     /// Reads a plan from JSON: fills in defaults, refuses unknown fields, and reports all that is wrong at once.
@@ -122,21 +171,27 @@ impl Plan {
         let word = match object.get("kind") {
             Some(Value::String(word)) => word.as_str(),
             Some(Value::Null) | None => {
-                return Err(kind_error(
-                    "The kind of plan is missing: set kind to rate, users or fetch.",
-                ));
+                return Err(kind_error(&format!(
+                    "The kind of plan is missing: set kind to {KINDS}."
+                )));
             }
             Some(_) => {
-                return Err(kind_error(
-                    "The kind of plan is a word: set kind to rate, users or fetch.",
-                ));
+                return Err(kind_error(&format!(
+                    "The kind of plan is a word: set kind to {KINDS}."
+                )));
             }
         };
         match Kind::from_word(word) {
             Some(Kind::Rate) => rate::from_json(object, caps).map(Self::Rate),
             Some(Kind::Users) => users::from_json(object, caps).map(Self::Users),
             Some(Kind::Fetch) => fetch::from_json(object).map(Self::Fetch),
-            None => Err(kind_error(&unknown_kind(word))),
+            Some(Kind::Throughput) => throughput::from_json(object, caps).map(Self::Throughput),
+            Some(Kind::Ping) => ping::from_json(object, caps).map(Self::Ping),
+            Some(Kind::Path) => path::from_json(object).map(Self::Path),
+            None => Err(kind_error(&format!(
+                "There is no kind of plan called {}: set kind to {KINDS}.",
+                fields::shown(word)
+            ))),
         }
     }
 
@@ -149,6 +204,9 @@ impl Plan {
             Self::Rate(plan) => rate::fill_json(plan, &mut object),
             Self::Users(plan) => users::fill_json(plan, &mut object),
             Self::Fetch(plan) => fetch::fill_json(plan, &mut object),
+            Self::Throughput(plan) => throughput::fill_json(plan, &mut object),
+            Self::Ping(plan) => ping::fill_json(plan, &mut object),
+            Self::Path(plan) => path::fill_json(plan, &mut object),
         }
         Value::Object(object)
     }
@@ -159,10 +217,13 @@ impl Plan {
             Self::Rate(_) => Kind::Rate,
             Self::Users(_) => Kind::Users,
             Self::Fetch(_) => Kind::Fetch,
+            Self::Throughput(_) => Kind::Throughput,
+            Self::Ping(_) => Kind::Ping,
+            Self::Path(_) => Kind::Path,
         }
     }
 
-    /// Requests in all (connections × calls, users × repetitions); `None` when only time bounds them.
+    /// Requests in all (connections × calls, users × repetitions, probes); `None` when only time bounds them.
     pub fn planned_requests(&self) -> Option<u64> {
         match self {
             Self::Rate(plan) => plan
@@ -172,6 +233,8 @@ impl Plan {
                 .reps
                 .map(|reps| reps.saturating_mul(u64::from(plan.concurrent))),
             Self::Fetch(_) => Some(1),
+            Self::Ping(plan) => Some(u64::from(plan.count)),
+            Self::Throughput(_) | Self::Path(_) => None,
         }
     }
 
@@ -180,43 +243,84 @@ impl Plan {
         match self {
             Self::Rate(plan) => plan.sending_s(),
             Self::Users(plan) => plan.duration_s,
-            Self::Fetch(_) => None,
+            Self::Fetch(_) | Self::Path(_) => None,
+            Self::Throughput(plan) => plan.sending_s(),
+            Self::Ping(plan) => Some(f64::from(plan.count.saturating_sub(1)) * plan.interval_s),
         }
     }
 
-    /// Its URLs, in the plan's order; at least one.
+    /// Whom it talks to, in the plan's order; at least one.
+    pub fn endpoints(&self) -> Vec<Endpoint> {
+        let bare = |host: &str, port| Endpoint {
+            host: host.trim_matches(['[', ']']).to_owned(),
+            port,
+        };
+        match self {
+            Self::Rate(_) | Self::Users(_) | Self::Fetch(_) => self
+                .urls()
+                .into_iter()
+                .map(|url| {
+                    bare(
+                        url.host_str().unwrap_or_default(),
+                        url.port_or_known_default(),
+                    )
+                })
+                .collect(),
+            Self::Throughput(plan) => vec![bare(&plan.host, Some(plan.port))],
+            Self::Ping(plan) => vec![bare(&plan.host, plan.port)],
+            Self::Path(plan) => vec![bare(&plan.host, None)],
+        }
+    }
+
+    /// 4 or 6 where the plan insists on one of them.
+    pub const fn ip_version(&self) -> Option<u8> {
+        match self {
+            Self::Throughput(plan) => plan.ip_version,
+            _ => None,
+        }
+    }
+
+    /// Its URLs, in the plan's order; none where it sends no HTTP.
     pub fn urls(&self) -> Vec<&Url> {
         match self {
             Self::Rate(RatePlan { urls, .. }) | Self::Users(UsersPlan { urls, .. }) => {
                 urls.iter().map(|weighted| &weighted.url).collect()
             }
             Self::Fetch(plan) => vec![&plan.url],
+            Self::Throughput(_) | Self::Ping(_) | Self::Path(_) => Vec::new(),
         }
     }
 
-    /// The first URL, for titles and the history.
+    /// The first URL, or the peer with its port, for titles and the history.
     pub fn target(&self) -> String {
-        self.urls()
-            .first()
-            .map(ToString::to_string)
-            .unwrap_or_default()
+        match self.urls().first() {
+            Some(url) => url.to_string(),
+            None => self
+                .endpoints()
+                .first()
+                .map(ToString::to_string)
+                .unwrap_or_default(),
+        }
     }
 
-    /// The longest that one request may take, in s.
+    /// The longest that one request or probe may take, in s; 0 where nothing is waited for singly.
     pub const fn timeout_s(&self) -> f64 {
         match self {
             Self::Rate(plan) => plan.timeout_s,
             Self::Users(plan) => plan.timeout_s,
             Self::Fetch(plan) => plan.timeout_s,
+            Self::Ping(plan) => plan.timeout_s,
+            Self::Throughput(_) | Self::Path(_) => 0.0,
         }
     }
 
-    /// The TLS settings.
-    pub const fn tls(&self) -> &Tls {
+    /// The TLS settings; `None` where it sends no HTTP.
+    pub const fn tls(&self) -> Option<&Tls> {
         match self {
-            Self::Rate(plan) => &plan.tls,
-            Self::Users(plan) => &plan.tls,
-            Self::Fetch(plan) => &plan.tls,
+            Self::Rate(plan) => Some(&plan.tls),
+            Self::Users(plan) => Some(&plan.tls),
+            Self::Fetch(plan) => Some(&plan.tls),
+            Self::Throughput(_) | Self::Ping(_) | Self::Path(_) => None,
         }
     }
 }
@@ -232,21 +336,6 @@ fn kind_error(message: &str) -> Vec<FieldError> {
         field: "kind".to_owned(),
         message: message.to_owned(),
     }]
-}
-
-fn unknown_kind(word: &str) -> String {
-    let test = match word {
-        "throughput" => "Throughput tests (iperf)",
-        "ping" => "Round-trip tests (ping)",
-        "path" => "Path tests (MTU)",
-        _ => {
-            return format!(
-                "There is no kind of plan called {}: set kind to rate, users or fetch.",
-                fields::shown(word)
-            );
-        }
-    };
-    format!("{test} are not built into this version; rate, users and fetch are.")
 }
 
 /// A URL with its share of the requests.

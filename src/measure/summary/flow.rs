@@ -231,3 +231,22 @@ pub struct FlowInterval {
     /// Jitter, in ms.
     pub jitter_ms: Option<f64>,
 }
+
+/// One round trip of a ping, or of the probe beside a throughput run: a row of its table.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct EchoRow {
+    /// The run.
+    pub run: i64,
+    /// Number from 1.
+    pub seq: u32,
+    /// When it was sent since the run's start, in s.
+    pub sent_s: f64,
+    /// How long the answer took, in ms; `None` = lost.
+    pub rtt_ms: Option<f64>,
+    /// Time to live of the answer, where it is known.
+    pub ttl: Option<u8>,
+    /// Further answers to the same probe.
+    pub duplicates: u32,
+    /// Whether load ran beside it.
+    pub loaded: bool,
+}

@@ -59,12 +59,12 @@ pub struct HttpFold {
 }
 
 impl HttpFold {
-    /// An empty fold for a run of this plan.
+    /// An empty fold for an HTTP run of this plan.
     pub fn new(plan: &Plan) -> Self {
         let (kind, planned_window_s) = match plan {
             Plan::Rate(plan) => (Kind::Rate, plan.sending_s()),
             Plan::Users(plan) => (Kind::Users, plan.duration_s),
-            Plan::Fetch(_) => (Kind::Fetch, None),
+            _ => (Kind::Fetch, None),
         };
         Self {
             kind,
@@ -186,7 +186,7 @@ impl HttpFold {
         match self.kind {
             Kind::Rate => Summary::Rate(Box::new(rate::summary(self, ended))),
             Kind::Users => Summary::Users(Box::new(users::summary(self, ended))),
-            Kind::Fetch => Summary::Fetch(Box::new(fetch::summary(self, ended))),
+            _ => Summary::Fetch(Box::new(fetch::summary(self, ended))),
         }
     }
 

@@ -363,6 +363,12 @@ pub enum Summary {
     Users(Box<UsersSummary>),
     /// One request.
     Fetch(Box<FetchSummary>),
+    /// Parallel streams.
+    Throughput(Box<flow::ThroughputSummary>),
+    /// Round trips.
+    Ping(Box<flow::PingSummary>),
+    /// Interfaces and path MTU.
+    Path(Box<flow::PathSummary>),
 }
 
 /// One second of an HTTP run: a row of `intervals.csv` and an `interval` event.

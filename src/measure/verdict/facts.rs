@@ -46,7 +46,7 @@ pub(super) struct Facts<'a> {
 }
 
 impl<'a> Facts<'a> {
-    /// The facts of a rate or a users run; of a fetch there are none.
+    /// The facts of a rate or a users run; of other kinds there are none.
     pub(super) fn new(plan: &Plan, summary: &'a Summary, ended: &'a Ended) -> Self {
         let urls = plan.urls();
         let target = urls.first().map_or_else(
@@ -70,7 +70,7 @@ impl<'a> Facts<'a> {
                 },
                 None,
             ),
-            Plan::Fetch(_) => (Load::Sequential, None),
+            _ => (Load::Sequential, None),
         };
         let peak = match plan {
             Plan::Rate(plan) if matches!(plan.rate, Rate::Steps(_)) => Some(plan.peak_rate()),
@@ -111,7 +111,7 @@ impl<'a> Facts<'a> {
                 achieved: users.transaction_rate_per_s,
                 ..common(&users.outcomes, &users.status, &users.latency_ms)
             },
-            Summary::Fetch(_) => common(&NO_OUTCOMES, &NO_STATUS, &NO_LATENCY),
+            _ => common(&NO_OUTCOMES, &NO_STATUS, &NO_LATENCY),
         }
     }
 

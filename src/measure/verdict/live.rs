@@ -6,7 +6,7 @@ use crate::measure::run::Progress;
 use crate::measure::sample::Ended;
 use crate::measure::summary::Summary;
 use crate::measure::verdict::facts::{Facts, Load};
-use crate::measure::verdict::words;
+use crate::measure::verdict::{flow_titles, words};
 
 /// How far the run is, its rate, and what stands out: `59 % of 45 s, 7.3 req/s so far: the queue is growing`.
 pub fn live_title(plan: &Plan, summary: &Summary, progress: &Progress) -> String {
@@ -21,6 +21,20 @@ pub fn live_title(plan: &Plan, summary: &Summary, progress: &Progress) -> String
     };
     let begun = match summary {
         Summary::Fetch(_) => return "Waiting for the reply".to_owned(),
+        Summary::Throughput(summary) => {
+            return match plan {
+                Plan::Throughput(plan) => flow_titles::live(plan, summary),
+                _ => of,
+            };
+        }
+        Summary::Ping(ping) => {
+            return format!(
+                "{of}: {} of {} answered",
+                words::count(ping.received),
+                words::count(ping.transmitted)
+            );
+        }
+        Summary::Path(_) => return "Probing the path".to_owned(),
         Summary::Rate(rate) => rate
             .offered_per_s
             .map(|offered| offered * rate.send_window_s),

@@ -15,6 +15,7 @@ mod patterns;
 mod titles;
 mod words;
 
+use crate::measure::fold::{End, Series};
 use crate::measure::plan::Plan;
 use crate::measure::run::{Check, Environment, Limit};
 use crate::measure::sample::Ended;
@@ -38,7 +39,40 @@ pub struct Judgement {
     pub verdict: String,
 }
 
-/// Judges a run that has ended.
+/// Judges a run of any kind that has ended, and fills in what its figures take from the judgement
+/// (`limited_by`).
+pub fn settle(
+    plan: &Plan,
+    summary: &mut Summary,
+    series: &Series,
+    end: &End,
+    environment: &Environment,
+) -> Judgement {
+    match (plan, summary, series, end) {
+        (
+            Plan::Throughput(plan),
+            Summary::Throughput(summary),
+            Series::Flow(series),
+            End::Flow(end),
+        ) => settle_flow(plan, summary, series, end, environment),
+        (Plan::Ping(plan), Summary::Ping(summary), Series::Flow(series), End::Flow(end)) => {
+            judge_ping(plan, summary, series, end, environment)
+        }
+        (Plan::Path(plan), Summary::Path(summary), _, _) => judge_path(plan, summary),
+        (plan, summary, Series::Http(series), End::Http(ended)) => {
+            judge(plan, summary, series, ended, environment)
+        }
+        // A plan, its figures and its end are of one kind: they are made from each other.
+        _ => Judgement {
+            checks: Vec::new(),
+            limits: Vec::new(),
+            title: "Nothing was measured".to_owned(),
+            verdict: "Nothing was measured.".to_owned(),
+        },
+    }
+}
+
+/// Judges an HTTP run that has ended.
 pub fn judge(
     plan: &Plan,
     summary: &Summary,
@@ -46,19 +80,16 @@ pub fn judge(
     ended: &Ended,
     environment: &Environment,
 ) -> Judgement {
-    let (title, verdict, checks, limits) = match summary {
-        Summary::Fetch(summary) => {
-            let (title, verdict) = titles::of_fetch(plan, summary);
-            let checks = checks::of_fetch(summary, ended);
-            (title, verdict, checks, limits::of_fetch(summary))
-        }
-        Summary::Rate(_) | Summary::Users(_) => {
-            let facts = facts::Facts::new(plan, summary, ended);
-            let patterns = patterns::Patterns::find(&facts, series);
-            let (title, verdict) = titles::of_load(&facts, &patterns);
-            let checks = checks::of_load(&facts, environment);
-            (title, verdict, checks, limits::of_load(&facts, series))
-        }
+    let (title, verdict, checks, limits) = if let Summary::Fetch(summary) = summary {
+        let (title, verdict) = titles::of_fetch(plan, summary);
+        let checks = checks::of_fetch(summary, ended);
+        (title, verdict, checks, limits::of_fetch(summary))
+    } else {
+        let facts = facts::Facts::new(plan, summary, ended);
+        let patterns = patterns::Patterns::find(&facts, series);
+        let (title, verdict) = titles::of_load(&facts, &patterns);
+        let checks = checks::of_load(&facts, environment);
+        (title, verdict, checks, limits::of_load(&facts, series))
     };
     Judgement {
         checks,

@@ -12,6 +12,7 @@ use futures_util::future::BoxFuture;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tidemark::guard::target::TargetRule;
+use tidemark::measure::fold::{End, Measured};
 use tidemark::measure::outcome::Outcome;
 use tidemark::measure::plan::{Caps, Plan};
 use tidemark::measure::run::{Environment, Run};
@@ -77,8 +78,8 @@ impl Instrument for Scripted {
         plan: &Plan,
         targets: Vec<Pinned>,
         stop: &StopHandle,
-        sink: &mut dyn FnMut(Batch),
-    ) -> Result<Ended, String> {
+        sink: &mut dyn FnMut(Measured),
+    ) -> Result<End, String> {
         assert!(!targets.is_empty());
         let name = plan.target();
         self.log.lock().unwrap().push(Did::Begin(name.clone()));
@@ -92,8 +93,8 @@ impl Instrument for Scripted {
             match step {
                 _ if stop.is_asked() => break Ok(true),
                 Err(RecvTimeoutError::Timeout) => {}
-                Ok(Step::Second) => sink(second(&mut at, Outcome::Ok)),
-                Ok(Step::Refused) => sink(second(&mut at, Outcome::ConnectRefused)),
+                Ok(Step::Second) => sink(second(&mut at, Outcome::Ok).into()),
+                Ok(Step::Refused) => sink(second(&mut at, Outcome::ConnectRefused).into()),
                 Ok(Step::Finish) => break Ok(false),
                 Ok(Step::Fail(sentence)) => break Err(sentence.to_owned()),
                 Ok(Step::Panic) | Err(RecvTimeoutError::Disconnected) => {
@@ -103,14 +104,16 @@ impl Instrument for Scripted {
             }
         };
         self.log.lock().unwrap().push(Did::End(name));
-        result.map(|stopped| Ended {
-            duration: Duration::from_secs(at),
-            send_window: Duration::from_secs(at),
-            planned: plan.planned_requests(),
-            unsent: plan.planned_requests().unwrap_or(0).saturating_sub(at * 5),
-            threads: 1,
-            stopped,
-            ..Ended::default()
+        result.map(|stopped| {
+            End::Http(Ended {
+                duration: Duration::from_secs(at),
+                send_window: Duration::from_secs(at),
+                planned: plan.planned_requests(),
+                unsent: plan.planned_requests().unwrap_or(0).saturating_sub(at * 5),
+                threads: 1,
+                stopped,
+                ..Ended::default()
+            })
         })
     }
 }

@@ -10,6 +10,7 @@ use axum::http::{Method, Request, StatusCode, header};
 use futures_util::future::BoxFuture;
 use tidemark::dashboard;
 use tidemark::guard::target::TargetRule;
+use tidemark::measure::fold::{End, Measured};
 use tidemark::measure::outcome::Outcome;
 use tidemark::measure::plan::{Caps, Plan};
 use tidemark::measure::run::{Environment, Run};
@@ -212,8 +213,8 @@ impl Instrument for Scripted {
         plan: &Plan,
         _targets: Vec<Pinned>,
         stop: &StopHandle,
-        sink: &mut dyn FnMut(Batch),
-    ) -> Result<Ended, String> {
+        sink: &mut dyn FnMut(Measured),
+    ) -> Result<End, String> {
         let path = plan.urls()[0].path().to_owned();
         if path == "/broken" {
             return Err("The certificate authority could not be read.".into());
@@ -221,7 +222,7 @@ impl Instrument for Scripted {
         let number = plan.planned_requests().unwrap_or(100);
         let per_s = match plan {
             Plan::Rate(plan) => plan.peak_rate().max(1.0),
-            Plan::Users(_) | Plan::Fetch(_) => 20.0,
+            _ => 20.0,
         };
         let timeout = plan.timeout_s();
         let mut samples: Vec<RequestSample> = (0..number)
@@ -264,7 +265,7 @@ impl Instrument for Scripted {
                 })
             })
             .collect();
-        sink(Batch {
+        sink(Measured::Http(Batch {
             until,
             requests: samples,
             connections,
@@ -272,7 +273,7 @@ impl Instrument for Scripted {
             in_flight: 3,
             open_connections: 3,
             ..Batch::default()
-        });
+        }));
         while slow && !stop.is_asked() {
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -281,7 +282,7 @@ impl Instrument for Scripted {
             ended.duration = until;
             ended.unsent = number - number / 2;
         }
-        Ok(ended)
+        Ok(End::Http(ended))
     }
 }
 
