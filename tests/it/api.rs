@@ -201,7 +201,12 @@ async fn bodies_that_are_not_as_they_must_be_are_refused_with_a_reason() {
     )
     .await;
     check(json!({"plan": {"kind": "rate", "url": "http://127.0.0.1/", "rate": 200_000, "num_conns": 1}}), "rate", "--max-rate").await;
-    check(json!({"plan": {"kind": "ping", "host": "a"}}), "kind", "").await;
+    check(
+        json!({"plan": {"kind": "flood", "host": "a"}}),
+        "kind",
+        "flood",
+    )
+    .await;
     for (url, text) in [
         ("http://outside.example/", "peer"),
         ("http://metadata.example/", "169.254.169.254"),

@@ -178,7 +178,7 @@ async fn a_shutdown_interrupts_what_runs_and_what_waits() {
     let running = notebook.launch(to(100)).await;
     let waiting = notebook.launch(to(101)).await;
     notebook.tell(Step::Second);
-    notebook.until(running, |run| run.summary.is_some()).await;
+    notebook.until(running, |run| run.progress.done > 0.0).await;
     let folder = notebook.close().await;
     let notebook = Notebook::in_folder(folder);
     let run = notebook.ended(running).await;
