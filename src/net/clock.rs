@@ -36,6 +36,21 @@ impl Epoch {
         Instant::now().saturating_duration_since(self.start)
     }
 
+    /// The start itself.
+    pub const fn start(&self) -> Instant {
+        self.start
+    }
+
+    /// The instant counted from the start; zero before it.
+    pub fn since(&self, instant: Instant) -> Duration {
+        instant.saturating_duration_since(self.start)
+    }
+
+    /// How long before the start the instant lies; zero after it.
+    pub fn before(&self, instant: Instant) -> Duration {
+        self.start.saturating_duration_since(instant)
+    }
+
     /// Time that is still to pass until the start.
     pub fn lead(&self) -> Duration {
         self.start.saturating_duration_since(Instant::now())

@@ -8,6 +8,7 @@ mod addresses;
 mod cpu;
 mod disk;
 mod limits;
+mod messages;
 mod socket;
 mod tcp_info;
 mod timer;
@@ -19,6 +20,9 @@ pub use cpu::{CpuTimes, ThreadClock, process_cpu, thread_cpu};
 pub use disk::free_bytes;
 pub use limits::{
     ignore_sigxfsz, lower_thread_priority, open_files, private_files, raise_open_files,
+};
+pub use messages::{
+    Arrival, Reported, Telling, group_id, receive_arrival, receive_error, tell, wait_any,
 };
 pub use socket::{
     Ready, bind_without_port, receive_discarding, receive_now, unacknowledged_bytes, wait,
