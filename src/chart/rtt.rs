@@ -79,27 +79,16 @@ pub(crate) fn figure(flow: &Flow<'_>) -> Figure {
     finish(parts, |form| draw(flow, form, &marks, &bins, medians))
 }
 
-/// The probes one by one. Idle ones that carry no time of their own are set before the load in their order.
+/// The probes one by one.
 fn marks(flow: &Flow<'_>) -> Vec<Mark> {
     let tame = |value: f64| value.is_finite().then(|| value.clamp(-1e6, 1e9));
-    let echoes = &flow.series.echoes;
-    let late = echoes
-        .iter()
-        .any(|echo| !echo.loaded && echo.at_s >= flow.start_s && flow.start_s <= 0.0);
-    let idle = echoes.iter().filter(|echo| !echo.loaded).count() as f64;
-    let mut before = 0.0;
-    echoes
+    flow.series
+        .echoes
         .iter()
         .take(1_000)
         .filter_map(|echo| {
-            let at = if late && !echo.loaded {
-                before += 1.0;
-                (before - 1.0 - idle) * 0.1
-            } else {
-                echo.at_s - flow.start_s
-            };
             Some(Mark {
-                at: tame(at)?,
+                at: tame(echo.at_s - flow.start_s)?,
                 rtt: echo.rtt_ms.filter(|rtt| rtt.is_finite() && *rtt >= 0.0),
                 loaded: echo.loaded,
             })
@@ -111,7 +100,7 @@ fn bins(flow: &Flow<'_>) -> Vec<EchoBin> {
     flow.series
         .echo_bins
         .iter()
-        .take(250)
+        .take(500)
         .filter(|bin| bin.from_s.is_finite() && bin.to_s.is_finite())
         .map(|bin| EchoBin {
             from_s: (bin.from_s - flow.start_s).clamp(-1e6, 1e9),

@@ -93,11 +93,15 @@ pub struct UdpTick {
 }
 
 /// One round trip of the probe beside a run, or of a ping.
+///
+/// A throughput run begins with its load, so that its intervals begin at 0 as iperf's do; the idle path is probed
+/// before that. An idle echo (`loaded` false) of such a run therefore says how long *before* the run's start it was
+/// sent, and the fold places it at minus that time. All echoes of a ping count from its start.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Echo {
-    /// Number from 1.
+    /// Number from 1; they may be handed over in another order.
     pub seq: u32,
-    /// When it was sent.
+    /// When it was sent: since the run's start, or, of an idle echo beside a throughput run, before it.
     pub at: Duration,
     /// How long the answer took; `None` = lost.
     pub rtt: Option<Duration>,
@@ -216,4 +220,6 @@ pub struct FlowEnd {
     pub remarks: Vec<String>,
     /// Documented egress cap of the sending side in bit/s, where it is known, with its source.
     pub egress_cap: Option<(f64, String)>,
+    /// Further answers to pings that came after their echoes had been handed over.
+    pub late_duplicates: u64,
 }

@@ -23,13 +23,13 @@ pub struct FlowSeries {
     pub streams: Vec<StreamTotals>,
     /// Round trips one by one, where there are at most 1000.
     pub echoes: Vec<EchoPoint>,
-    /// Round trips in steps, where there are more.
+    /// Round trips in steps, where there are more; ascending, at most 250 of each kind, idle and loaded.
     pub echo_bins: Vec<EchoBin>,
     /// Answered round trips in buckets that touch, at most 40.
     pub echo_histogram: Vec<HistogramBucket>,
     /// The machine meanwhile.
     pub cpu: Vec<CpuPoint>,
-    /// When the first stream began, in s since the run's start; before it the probe saw an idle path.
+    /// When the first stream began, in s since the run's start; the probe saw an idle path before it.
     pub load_start_s: Option<f64>,
     /// Seconds at the start of each direction that do not count.
     pub omit_s: f64,
@@ -132,7 +132,7 @@ pub struct TcpTotals {
 pub struct EchoPoint {
     /// Number from 1.
     pub seq: u32,
-    /// When it was sent, in s since the run's start.
+    /// When it was sent, in s since the run's start; below 0 on the idle path before the load.
     pub at_s: f64,
     /// How long it took in ms; `None` = lost.
     pub rtt_ms: Option<f64>,
@@ -145,7 +145,7 @@ pub struct EchoPoint {
 /// Round trips of one step of time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EchoBin {
-    /// When the first was sent, in s.
+    /// When the first was sent, in s; below 0 on the idle path before the load.
     pub from_s: f64,
     /// When the last was sent.
     pub to_s: f64,

@@ -83,11 +83,9 @@ pub fn throughput(
     let in_turn = plan.direction == throughput::Direction::InTurn;
     let mut dice = Dice::new(11);
     let mut fold = ThroughputFold::new(&plan);
+    let echoes = (0..40).map(|seq| idle(seq, &mut dice)).collect();
     fold.push(&FlowBatch {
-        until: s(2.0),
-        echoes: (0..40)
-            .map(|seq| echo(seq, f64::from(seq) * 0.05, 0.2 + dice.roll() * 0.04, false))
-            .collect(),
+        echoes,
         ..FlowBatch::default()
     });
     let mut seq = 40;
@@ -99,7 +97,7 @@ pub fn throughput(
             } else {
                 0.0
             };
-            let from = 2.0 + shift + f64::from(second);
+            let from = shift + f64::from(second);
             for stream in 1..=plan.streams {
                 let noise = 0.98 + dice.roll() * 0.04;
                 let bits = rate(*way, stream, second);
@@ -145,7 +143,7 @@ pub fn throughput(
         }
         let echoes = (0..20)
             .map(|index| {
-                let at = 2.0 + f64::from(second) + f64::from(index) * 0.05;
+                let at = f64::from(second) + f64::from(index) * 0.05;
                 let rise = (f64::from(second) + f64::from(index) / 20.0).min(1.0);
                 let mut one = echo(seq, at, 0.22 + rise * (1.3 + dice.roll() * 0.8), true);
                 if seq % 173 == 0 {
@@ -156,7 +154,7 @@ pub fn throughput(
             })
             .collect();
         fold.push(&FlowBatch {
-            until: s(3.0 + f64::from(second)),
+            until: s(1.0 + f64::from(second)),
             ticks,
             echoes,
             ..FlowBatch::default()
@@ -169,6 +167,12 @@ pub fn throughput(
         what: What::Throughput(plan, Box::new(fold.summary(&end))),
         state: State::Finished,
     }
+}
+
+/// Forty of them from 2 s before the load on.
+fn idle(seq: u32, dice: &mut Dice) -> Echo {
+    let before = 2.0 - f64::from(seq) * 0.05;
+    echo(seq, before, 0.2 + dice.roll() * 0.04, false)
 }
 
 fn echo(seq: u32, at: f64, rtt_ms: f64, loaded: bool) -> Echo {

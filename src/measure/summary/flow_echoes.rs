@@ -14,6 +14,8 @@ const BUCKETS: u32 = 40;
 pub(super) struct Echoes {
     points: Vec<EchoPoint>,
     count: usize,
+    /// Those sent before the run's start, by how long before.
+    before: Grid<EchoCell>,
     steps: Grid<EchoCell>,
     /// Answered before the load, and beside it.
     pub(super) idle: Spread,
@@ -26,14 +28,25 @@ impl Echoes {
         Self {
             points: Vec::new(),
             count: 0,
+            before: Grid::new(width_s),
             steps: Grid::new(width_s),
             idle: Spread::fine(),
             loaded: Spread::fine(),
         }
     }
 
-    pub(super) fn push(&mut self, echo: &Echo) {
+    /// Takes in an echo of a throughput run, whose idle ones were sent before its start.
+    pub(super) fn push_beside(&mut self, echo: &Echo) {
         let at_s = echo.at.as_secs_f64();
+        self.push_at(echo, if echo.loaded { at_s } else { -at_s });
+    }
+
+    /// Takes in an echo of a ping.
+    pub(super) fn push(&mut self, echo: &Echo) {
+        self.push_at(echo, echo.at.as_secs_f64());
+    }
+
+    fn push_at(&mut self, echo: &Echo, at_s: f64) {
         self.count += 1;
         if self.points.len() < MOST_ECHOES {
             self.points.push(EchoPoint {
@@ -63,15 +76,23 @@ impl Echoes {
             one.push(rtt);
             cell.answered = Some(one);
         }
-        self.steps.at(at_s).absorb(cell);
+        if at_s < 0.0 {
+            self.before.at(-at_s).absorb(cell);
+        } else {
+            self.steps.at(at_s).absorb(cell);
+        }
     }
 
-    /// Puts them into a series: one by one where they are few, else in steps.
+    /// Puts them into a series: one by one in the order of their numbers where they are few, else in steps.
     pub(super) fn write(&self, series: &mut FlowSeries) {
         if self.count <= MOST_ECHOES {
             series.echoes.clone_from(&self.points);
+            series.echoes.sort_by_key(|echo| echo.seq);
         } else {
-            series.echo_bins = self.steps.cells().map(EchoCell::bin).collect();
+            let mut bins: Vec<EchoBin> = self.before.cells().map(EchoCell::bin).collect();
+            bins.reverse();
+            bins.extend(self.steps.cells().map(EchoCell::bin));
+            series.echo_bins = bins;
         }
         let mut all = self.idle.clone();
         all.merge(&self.loaded);

@@ -73,7 +73,7 @@ impl PingFold {
             received: self.received,
             loss_percent: (self.transmitted > 0)
                 .then(|| lost as f64 / self.transmitted as f64 * 100.0),
-            duplicates: self.duplicates,
+            duplicates: self.duplicates + end.late_duplicates,
             rtt_ms: PingDistribution {
                 figures: all.distribution(),
                 mdev,

@@ -89,7 +89,7 @@ impl ThroughputFold {
             self.push_tick(tick);
         }
         for echo in &batch.echoes {
-            self.echoes.push(echo);
+            self.echoes.push_beside(echo);
         }
         if let Some(cpu) = &batch.cpu {
             let at_s = batch.until.as_secs_f64();

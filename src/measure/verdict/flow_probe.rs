@@ -117,9 +117,11 @@ fn ping_words(
         } else {
             format!("{host} answers none of {probes}")
         };
+        // What someone on the way reported says more than a guess.
+        let verdict = end.remarks.first().cloned();
         return (
             words::first_that_fits([title], "No answer"),
-            hint.to_owned(),
+            verdict.unwrap_or_else(|| hint.to_owned()),
         );
     };
     let of_lost = format!("{} of {} lost", words::count(lost), words::count(sent));
@@ -142,6 +144,7 @@ fn ping_words(
     };
     let mut sentences = Vec::new();
     if lost > 0 {
+        sentences.extend(end.remarks.first().cloned());
         sentences.push(if lost * 10 >= sent {
             "So much loss makes TCP crawl: look for a full link or a failing one.".to_owned()
         } else {

@@ -531,3 +531,43 @@ fn the_probes_round_trips_are_told_apart_by_load() {
     assert_eq!((rtt.idle.count, rtt.loaded.count), (2, 1));
     near(rtt.loaded.median, 50.0);
 }
+
+#[test]
+fn idle_round_trips_lie_before_the_load_whether_few_or_many() {
+    for many in [30, 3_000_u32] {
+        let mut fold = ThroughputFold::new(&plan(json!({})));
+        let echo = |seq, at: f64, loaded| Echo {
+            seq,
+            at: s(at),
+            rtt: Some(s(0.002)),
+            ttl: None,
+            duplicates: 0,
+            loaded,
+        };
+        // From 2 s before the start on; the last idle one is told after the first loaded one.
+        let mut echoes: Vec<Echo> = (1..=40)
+            .map(|seq| echo(seq, f64::from(41 - seq) * 0.05, false))
+            .collect();
+        let last = echoes.pop();
+        echoes.extend((0..many).map(|index| echo(41 + index, f64::from(index) * 0.05, true)));
+        echoes.extend(last);
+        fold.push(&FlowBatch {
+            echoes,
+            ..FlowBatch::default()
+        });
+        let series = fold.series(&fold.so_far());
+        let times: Vec<(f64, bool)> = series
+            .echoes
+            .iter()
+            .map(|echo| (echo.at_s, echo.loaded))
+            .chain(series.echo_bins.iter().map(|bin| (bin.from_s, bin.loaded)))
+            .collect();
+        assert!(times.is_sorted_by_key(|(at, _)| *at), "{times:?}");
+        assert!(times.iter().all(|(at, loaded)| (*at >= 0.0) == *loaded));
+        near(Some(times[0].0), -2.0);
+        assert_eq!(series.echoes.is_empty(), many > 1_000);
+        let idle = series.echo_bins.iter().filter(|bin| !bin.loaded);
+        let sent: u64 = idle.map(|bin| bin.sent).sum();
+        assert_eq!(sent, if many > 1_000 { 40 } else { 0 });
+    }
+}
