@@ -15,7 +15,7 @@ step() { printf '\n== %s\n' "$*"; }
 needed=(
   curl:curl httperf:httperf siege:siege wrk:wrk haproxy:haproxy nginx:nginx-light
   chromium:chromium chromedriver:chromium-driver ip:iproute2 openssl:openssl
-  iperf:iperf iperf3:iperf3
+  iperf:iperf iperf3:iperf3 ping:iputils-ping nft:nftables sysctl:procps
 )
 export PATH="$PATH:/usr/sbin:/sbin"
 missing=()

@@ -1,8 +1,11 @@
 //! A plan and its targets become a stream of samples, sent from threads of its own.
 
 mod collect;
+mod echo;
 mod load;
+pub mod ping;
 mod preflight;
+pub mod probe;
 mod rate;
 mod record;
 mod spec;
@@ -19,6 +22,7 @@ use std::time::Duration;
 use crate::measure::plan::Plan;
 use crate::measure::sample::{Batch, Ended};
 use crate::net::clock::Epoch;
+use crate::net::icmp::ProbeError;
 use crate::net::tls::TlsError;
 use crate::net::{connect, sys};
 pub use crate::wire::http1::Naming;
@@ -66,6 +70,8 @@ pub enum RunError {
     Bind(IpAddr),
     /// TLS could not be set up.
     Tls(TlsError),
+    /// No probe can be sent to the address.
+    Probe(ProbeError),
     /// The system gave no thread, poll or timer.
     System(std::io::Error),
 }
@@ -81,6 +87,7 @@ impl std::fmt::Display for RunError {
                 "{address} is not an address of this machine: set bind to one that is."
             ),
             Self::Tls(error) => error.fmt(f),
+            Self::Probe(error) => error.fmt(f),
             Self::System(error) => write!(f, "The generator could not start: {error}."),
         }
     }

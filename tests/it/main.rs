@@ -27,6 +27,7 @@ mod interop;
 mod iperf2_wire;
 mod iperf3_wire;
 mod pages;
+mod ping;
 mod receiver;
 mod report;
 mod run_command;

@@ -17,6 +17,7 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use super::probe::RttProbe;
 use super::{RunError, Stop};
 use crate::measure::flow::{Echo, FlowBatch, FlowEnd, Way};
 use crate::measure::plan::throughput::{Dialect, Protocol, ThroughputPlan};
@@ -41,6 +42,8 @@ pub struct FlowJob {
 
 /// What measures round trips beside a run.
 pub trait Beside {
+    /// Tells when the load begins, before the first call of [`Beside::take`].
+    fn begin(&mut self, load: Epoch);
     /// The round trips since the call before.
     fn take(&mut self) -> Vec<Echo>;
 }
@@ -52,6 +55,29 @@ pub fn run(
     sink: &mut dyn FnMut(FlowBatch),
 ) -> Result<FlowEnd, RunError> {
     run_beside(job, stop, None, sink)
+}
+
+/// How long round trips are measured on the idle path before the load.
+const IDLE: Duration = Duration::from_secs(2);
+
+/// The same with round trips measured for 2 s before it and all through it; where they cannot be had the last
+/// remark says why.
+pub fn run_with_probe(
+    job: &FlowJob,
+    stop: &Stop,
+    sink: &mut dyn FnMut(FlowBatch),
+) -> Result<FlowEnd, RunError> {
+    let mut probe = RttProbe::start(&job.plan, job.address);
+    if let Ok(probe) = &probe {
+        probe.idle(IDLE, stop);
+    }
+    let beside = probe.as_mut().ok().map(|probe| probe as &mut dyn Beside);
+    let mut end = run_beside(job, stop, beside, sink)?;
+    end.remarks.extend(match probe {
+        Ok(probe) => probe.remark(),
+        Err(why) => Some(why),
+    });
+    Ok(end)
 }
 
 /// The same with a probe of round trips beside it.
@@ -155,12 +181,11 @@ impl<'r> Run<'r> {
     }
 
     fn sampler(&mut self, epoch: Epoch) -> Sampler<'_> {
-        Sampler::new(
-            epoch,
-            &self.job.plan,
-            self.probe.take().map(|probe| probe as &mut dyn Beside),
-            self.sink,
-        )
+        let mut probe = self.probe.take().map(|probe| probe as &mut dyn Beside);
+        if let Some(probe) = &mut probe {
+            probe.begin(epoch);
+        }
+        Sampler::new(epoch, &self.job.plan, probe, self.sink)
     }
 }
 

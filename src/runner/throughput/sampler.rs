@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Beside;
 use super::flow::{Flow, UdpTotals};
-use crate::measure::flow::{FlowBatch, StreamEnd, StreamTick, TcpTick, UdpEnd, UdpTick, Way};
+use crate::measure::flow::{Echo, FlowBatch, StreamEnd, StreamTick, TcpTick, UdpEnd, UdpTick, Way};
 use crate::measure::plan::throughput::{Dialect, ThroughputPlan};
 use crate::net::clock::Epoch;
 use crate::net::machine::CpuMeter;
@@ -135,11 +135,18 @@ impl<'s> Sampler<'s> {
         now
     }
 
-    fn echoes(&mut self) -> Vec<crate::measure::flow::Echo> {
-        self.probe
-            .as_mut()
-            .map(|probe| probe.take())
-            .unwrap_or_default()
+    /// What the probe has heard; once all flows have ended the path is idle again, and that is not asked for.
+    fn echoes(&mut self) -> Vec<Echo> {
+        let Some(probe) = &mut self.probe else {
+            return Vec::new();
+        };
+        let mut echoes = probe.take();
+        if self.tracks.iter().all(|track| track.flow.has_ended()) {
+            let last = self.tracks.iter().filter_map(|track| track.flow.last());
+            let last = last.max().unwrap_or_default();
+            echoes.retain(|echo| !echo.loaded || echo.at <= last);
+        }
+        echoes
     }
 
     fn sample(&mut self, now: Duration) {

@@ -8,6 +8,7 @@
 pub mod browser;
 pub mod load;
 pub mod misbehave;
+pub mod netns;
 pub mod notebook;
 pub mod pages;
 pub mod process;
