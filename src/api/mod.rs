@@ -8,6 +8,7 @@ mod node;
 mod openapi;
 mod peers;
 mod problem;
+mod receivers;
 mod runs;
 
 use std::collections::BTreeMap;
@@ -53,13 +54,16 @@ struct Api {
 const JSON: &str = "application/json";
 const NONE: &str = "";
 
-const CALLS: [Call; 16] = [
+const CALLS: [Call; 19] = [
     Call {
         method: "GET",
         path: "/api/runs",
         summary: "Lists runs, newest first.",
         query: &[
-            ("kind", "Only this kind: rate, users or fetch."),
+            (
+                "kind",
+                "Only this kind: throughput, rate, users, ping, fetch or path.",
+            ),
             ("state", "Only runs in this state."),
             ("tag", "Only runs with this tag."),
             ("target", "Only runs to this URL, host:port or host."),
@@ -194,6 +198,36 @@ const CALLS: [Call; 16] = [
         reply: (204, NONE, None),
         faults: &[404],
         handler: || delete(peers::delete),
+    },
+    Call {
+        method: "GET",
+        path: "/api/receivers",
+        summary: "Lists the built-in iperf receivers: where they listen, what they serve, whom they turned away.",
+        query: &[],
+        body: None,
+        reply: (200, JSON, Some("ReceiverList")),
+        faults: &[],
+        handler: || get(receivers::list),
+    },
+    Call {
+        method: "POST",
+        path: "/api/receivers/{dialect}/start",
+        summary: "Starts a receiver, iperf2 or iperf3; one that runs is left alone.",
+        query: &[],
+        body: None,
+        reply: (200, JSON, Some("Receiver")),
+        faults: &[404, 409],
+        handler: || post(receivers::start),
+    },
+    Call {
+        method: "POST",
+        path: "/api/receivers/{dialect}/stop",
+        summary: "Stops a receiver; tests in progress end with what they have.",
+        query: &[],
+        body: None,
+        reply: (200, JSON, Some("Receiver")),
+        faults: &[404, 409],
+        handler: || post(receivers::stop),
     },
     Call {
         method: "GET",

@@ -1,11 +1,14 @@
 //! What this node is, and what it can do.
 
+use std::net::SocketAddr;
+
 use axum::Json;
 use axum::extract::State as Shared;
 use serde_json::{Value, json};
 
 use super::Api;
 use crate::measure::plan::Kind;
+use crate::measure::plan::throughput::Dialect;
 use crate::net::{clock, environment, interfaces};
 use crate::supervisor::{MIN_FREE_BYTES, QUEUE_PLACES};
 
@@ -37,8 +40,8 @@ pub(super) async fn node(Shared(api): Shared<Api>) -> Json<Value> {
         "listeners": {
             "dashboard": node.dashboard,
             "workload": node.workload,
-            "receiver": [],
-            "receiver3": [],
+            "receiver": listening(&api, Dialect::Iperf2),
+            "receiver3": listening(&api, Dialect::Iperf3),
         },
         "uptime_s": uptime.as_secs_f64(),
     }))
@@ -52,9 +55,12 @@ pub(super) async fn capabilities(Shared(api): Shared<Api>) -> Json<Value> {
     let waiting = open.iter().filter(|run| run.queue_place.is_some()).count();
     Json(json!({
         "kinds": Kind::ALL,
-        "commands": ["httperf", "siege", "curl"],
+        "commands": ["iperf", "iperf3", "httperf", "siege", "ping", "curl", "tracepath"],
         "ping": { "icmp": false, "tcp": false },
-        "receivers": [],
+        "receivers": api.state.supervisor.receivers().iter().filter(|view| view.running).map(|view| match view.dialect {
+            Dialect::Iperf2 => "iperf2",
+            Dialect::Iperf3 => "iperf3",
+        }).collect::<Vec<_>>(),
         "fleet": false,
         "login": false,
         "caps": {
@@ -70,4 +76,15 @@ pub(super) async fn capabilities(Shared(api): Shared<Api>) -> Json<Value> {
         "identity_header": node.identity_header,
         "region_header": node.region_header,
     }))
+}
+
+/// Where the receiver of this dialect listens now.
+fn listening(api: &Api, dialect: Dialect) -> Vec<SocketAddr> {
+    api.state
+        .supervisor
+        .receivers()
+        .into_iter()
+        .filter(|view| view.dialect == dialect && view.running)
+        .flat_map(|view| view.addresses)
+        .collect()
 }

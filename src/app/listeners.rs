@@ -26,6 +26,7 @@ impl Listeners {
         })
     }
 
+    /// The line that announces them, still without the receivers.
     pub(super) fn ready_line(&self) -> String {
         let shown = |listeners: &[Listener]| match listeners {
             [] => "off".to_owned(),
@@ -36,11 +37,32 @@ impl Listeners {
                 .join(","),
         };
         format!(
-            "tidemark ready dashboard={} workload={} receiver=off receiver3=off",
+            "tidemark ready dashboard={} workload={}",
             shown(&self.dashboard),
             shown(&self.workload)
         )
     }
+}
+
+/// The line with the receivers' addresses at its end.
+pub(super) fn with_receivers(
+    ready: &str,
+    receiver: &[SocketAddr],
+    receiver3: &[SocketAddr],
+) -> String {
+    let plain = |addresses: &[SocketAddr]| match addresses {
+        [] => "off".to_owned(),
+        _ => addresses
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join(","),
+    };
+    format!(
+        "{ready} receiver={} receiver3={}",
+        plain(receiver),
+        plain(receiver3)
+    )
 }
 
 /// The addresses really bound.

@@ -23,12 +23,13 @@ use crate::config::parse::NameSource;
 use crate::dashboard;
 use crate::guard::target::TargetRule;
 use crate::guard::{self, GuardConfig};
+use crate::measure::plan::throughput::Dialect;
 use crate::net::{clock, sys};
 use crate::runner::Naming;
 use crate::serve::{self, Phase, ServeLimits};
 use crate::state::{AppState, NodeFacts};
 use crate::store::Store;
-use crate::supervisor::{Network, Settings, Supervisor};
+use crate::supervisor::{Network, ReceiverSettings, Settings, Supervisor};
 
 /// Why the program ends without having served.
 #[derive(Debug)]
@@ -72,7 +73,6 @@ pub fn serve(config: &Config) -> Result<(), Failure> {
     sys::private_files();
     let _folder = DataFolder::open(&config.data)?;
     let listeners = Listeners::bind(config)?;
-    let ready = listeners.ready_line();
     let store = Store::open(&config.data).map_err(|error| Failure::other(error.to_string()))?;
     say_what_is_off(config);
 
@@ -85,6 +85,7 @@ pub fn serve(config: &Config) -> Result<(), Failure> {
         .map_err(|error| Failure::no_thread(&error))?;
     let facts = node_facts(config, &listeners);
     let (drain, phase) = watch::channel(Phase::Serving);
+    let ready = listeners.ready_line();
     let workload = (!listeners.workload.is_empty()).then(|| backend::workload(config));
     let workload_over = workload
         .as_ref()
@@ -96,6 +97,22 @@ pub fn serve(config: &Config) -> Result<(), Failure> {
         let mut signals = Signals::new().map_err(|error| Failure::no_thread(&error))?;
         let supervisor = Supervisor::start(store.clone(), settings(config, &facts.dashboard))
             .map_err(|error| Failure::no_thread(&error))?;
+        let mut receivers = [Vec::new(), Vec::new()];
+        for (place, (dialect, flag)) in [
+            (Dialect::Iperf2, &config.receiver),
+            (Dialect::Iperf3, &config.receiver3),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            if !flag.is_empty() {
+                let started = supervisor.start_receiver(dialect).await;
+                receivers[place] = started
+                    .map_err(|error| Failure::other(error.to_string()))?
+                    .addresses;
+            }
+        }
+        let ready = listeners::with_receivers(&ready, &receivers[0], &receivers[1]);
         let guard = GuardConfig::new(
             &facts.dashboard,
             &config.allow_hosts,
@@ -156,11 +173,6 @@ fn router(state: AppState) -> Router {
 }
 
 fn say_what_is_off(config: &Config) {
-    if config.receivers {
-        tracing::info!(
-            "receiver and receiver3 are off: iperf receivers are not built into this version"
-        );
-    }
     if config.nats.is_some() {
         tracing::warn!("--nats has no effect: fleets are not built into this version");
     }
@@ -176,6 +188,14 @@ fn settings(config: &Config, dashboard: &[SocketAddr]) -> Settings {
             region: naming(&config.limits.region),
             egress_cap_bits_per_second: config.node.egress_cap_bits_per_second,
         }),
+        receivers: ReceiverSettings {
+            iperf2: config.receiver.clone(),
+            iperf3: config.receiver3.clone(),
+            accept_from: config.accept_from.clone(),
+            max_streams: config.receiver_max_streams,
+            max_duration: config.receiver_max_duration,
+            egress_cap_bits_per_second: config.node.egress_cap_bits_per_second,
+        },
     }
 }
 

@@ -152,10 +152,10 @@ pub struct ServeFlags {
     /// The CPU-bound backend.
     #[arg(long, env = "TIDEMARK_WORKLOAD", value_name = "ADDR", default_value = "127.0.0.1:8000", value_delimiter = ',', value_parser = listen)]
     pub workload: Vec<Listen>,
-    /// iperf 2 receiver (not built into this version: stays off).
+    /// iperf 2 receiver, TCP and UDP.
     #[arg(long, env = "TIDEMARK_RECEIVER", value_name = "ADDR", default_value = "127.0.0.1:5001", value_delimiter = ',', value_parser = listen)]
     pub receiver: Vec<Listen>,
-    /// iperf 3 server (not built into this version: stays off).
+    /// iperf 3 server, TCP and UDP.
     #[arg(long, env = "TIDEMARK_RECEIVER3", value_name = "ADDR", default_value = "127.0.0.1:5201", value_delimiter = ',', value_parser = listen)]
     pub receiver3: Vec<Listen>,
     /// Where results are kept [default: the `tidemark` folder in `$XDG_DATA_HOME`, else in `~/.local/share`].
@@ -249,7 +249,7 @@ pub struct ServeFlags {
         value_delimiter = ','
     )]
     pub allow: Vec<Cidr>,
-    /// Who may test against our receivers.
+    /// Who may test against our receivers beside this machine and registered peers.
     #[arg(
         long,
         env = "TIDEMARK_ACCEPT_FROM",

@@ -43,8 +43,10 @@ pub struct Config {
     pub dashboard: Vec<SocketAddr>,
     /// Where the workload listens; empty = off.
     pub workload: Vec<SocketAddr>,
-    /// Whether an iperf receiver was asked for.
-    pub receivers: bool,
+    /// Where the iperf 2 receiver listens; empty = off.
+    pub receiver: Vec<SocketAddr>,
+    /// Where the iperf 3 server listens; empty = off.
+    pub receiver3: Vec<SocketAddr>,
     /// The data folder.
     pub data: PathBuf,
     /// What this node is called.
@@ -59,8 +61,12 @@ pub struct Config {
     pub trusted_proxies: Vec<Cidr>,
     /// Where tests may be sent beside loopback and peers.
     pub allow: Vec<Cidr>,
-    /// Who may test against our receivers.
+    /// Who may test against our receivers beside this machine and registered peers.
     pub accept_from: Vec<Cidr>,
+    /// Streams that a receiver serves at once, in all and per source.
+    pub receiver_max_streams: u32,
+    /// Longest test that a receiver serves.
+    pub receiver_max_duration: Duration,
     /// The largest tests, and where replies name their backend.
     pub limits: Limits,
     /// NATS server of a fleet.
@@ -187,9 +193,9 @@ fn serve(flags: ServeFlags) -> Result<Config, String> {
             address.port()
         ));
     }
-    if dashboard.is_empty() && workload.is_empty() {
+    if dashboard.is_empty() && workload.is_empty() && receiver.is_empty() && receiver3.is_empty() {
         return Err(
-            "--dashboard off and --workload off together leave nothing to serve.".to_owned(),
+            "--dashboard, --workload, --receiver and --receiver3 off together leave nothing to serve.".to_owned(),
         );
     }
     if let Some(url) = &flags.public_url
@@ -217,12 +223,15 @@ fn serve(flags: ServeFlags) -> Result<Config, String> {
         },
         dashboard,
         workload,
-        receivers: !receiver.is_empty() || !receiver3.is_empty(),
+        receiver,
+        receiver3,
         allow_hosts: flags.allow_host,
         public_url: flags.public_url,
         trusted_proxies: flags.trusted_proxy,
         allow: flags.allow,
         accept_from: flags.accept_from,
+        receiver_max_streams: whole("--receiver-max-streams", flags.receiver_max_streams)?,
+        receiver_max_duration: Duration::from_secs_f64(flags.receiver_max_duration),
         nats: flags.nats,
         drain: Duration::from_secs(u64::from(flags.drain_seconds)),
     })

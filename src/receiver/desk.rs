@@ -225,6 +225,19 @@ impl Desk {
         }
     }
 
+    /// Ends one test; returns at once.
+    pub(super) fn end_test(&self, id: u64) {
+        let mut state = self.state();
+        if let Some(test) = state.tests.iter_mut().find(|test| test.id == id) {
+            test.end.stopped = true;
+            for line in &test.lines {
+                line.stop(Some("It was stopped from this end."));
+            }
+        }
+        drop(state);
+        self.changed.notify_all();
+    }
+
     /// Ends everything; returns at once.
     pub(super) fn stop(&self) {
         self.stop.store(true, Ordering::Release);

@@ -7,7 +7,7 @@ use super::instrument::Pinned;
 use super::live::{Cause, Live};
 use super::pump::Pump;
 use super::{Core, now};
-use crate::measure::fold::End;
+use crate::measure::fold::{Closed, End, Series};
 use crate::measure::objective::Objectives;
 use crate::measure::outcome::Outcome;
 use crate::measure::plan::{Endpoint, Plan};
@@ -65,7 +65,7 @@ fn prepare(core: &Core, live: &Live) -> Result<Vec<Pinned>, String> {
 }
 
 /// The cap that is documented for what this peer sends from this address.
-fn egress_cap(peer: &Peer, address: IpAddr) -> Option<(f64, String)> {
+pub(super) fn egress_cap(peer: &Peer, address: IpAddr) -> Option<(f64, String)> {
     let is = |text: &Option<String>| {
         let stated = text.as_ref().and_then(|text| text.parse::<IpAddr>().ok());
         stated.is_some_and(|stated| stated.to_canonical() == address.to_canonical())
@@ -109,20 +109,32 @@ fn measure(core: &Core, live: &Live, targets: Vec<Pinned>) -> Finish {
         Ok(ended) => ended,
         Err(sentence) => return Finish::bare(State::Failed, finished_at, Some(sentence)),
     };
-    let Some((last, mut summary, series)) = live.fold_up(&ended) else {
-        return Finish::bare(
+    match live.fold_up(&ended) {
+        Some(folded) => concluded(live, &ended, pump, folded, finished_at),
+        None => Finish::bare(
             State::Failed,
             finished_at,
             Some("Nothing was measured.".into()),
-        );
-    };
+        ),
+    }
+}
+
+/// What a run that was folded up comes to: its figures, judged.
+pub(super) fn concluded(
+    live: &Live,
+    end: &End,
+    pump: Pump,
+    (last, mut summary, series): (Vec<Closed>, Summary, Series),
+    finished_at: jiff::Timestamp,
+) -> Finish {
+    let plan = live.plan();
     let mut seconds = pump.rest();
     seconds.extend(last);
-    let judgement = verdict::settle(&plan, &mut summary, &series, &ended, &live.environment());
+    let judgement = verdict::settle(&plan, &mut summary, &series, end, &live.environment());
     let objectives = Objectives::parse(&live.objective)
         .map(|objectives| objectives.judge(&summary))
         .unwrap_or_default();
-    let (state, error) = state_of(live.cause(), &plan, &ended, &summary);
+    let (state, error) = state_of(live.cause(), &plan, end, &summary);
     Finish {
         state,
         finished_at,

@@ -9,6 +9,7 @@ use super::LiveView;
 use super::instrument::StopHandle;
 use crate::measure::fold::{Closed, End, Fold, Interval, Measured, Series};
 use crate::measure::plan::Plan;
+use crate::measure::plan::throughput::Dialect;
 use crate::measure::run::{Environment, Progress, Run, State};
 use crate::measure::summary::Summary;
 use crate::measure::verdict;
@@ -84,6 +85,16 @@ impl Live {
     pub(super) fn ask_to_stop(&self, cause: Cause) {
         self.inner().cause.get_or_insert(cause);
         self.stop.stop();
+    }
+
+    /// Notes why it will have ended, without asking it to.
+    pub(super) fn blame(&self, cause: Cause) {
+        self.inner().cause.get_or_insert(cause);
+    }
+
+    /// Whether it is a test in this dialect.
+    pub(super) fn is_of(&self, dialect: Dialect) -> bool {
+        matches!(&self.inner().run.plan, Plan::Throughput(plan) if plan.dialect == dialect)
     }
 
     /// Takes over what a person changed in the notebook.

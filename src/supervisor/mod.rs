@@ -7,6 +7,7 @@ mod launch;
 mod live;
 mod network;
 mod pump;
+mod receivers;
 mod registry;
 mod texts;
 
@@ -27,6 +28,8 @@ pub use instrument::{Found, Instrument, Pinned, StopHandle};
 pub use launch::{Launch, LaunchError};
 use live::{Cause, Live};
 pub use network::Network;
+use receivers::Receivers;
+pub use receivers::{ReceiverError, ReceiverSettings, ReceiverView, RefusedSource};
 pub use registry::{PeerError, is_public, read_peer};
 pub use texts::{check_note, check_tags};
 
@@ -45,6 +48,8 @@ pub struct Settings {
     pub rule: TargetRule,
     /// What measures.
     pub instrument: Box<dyn Instrument>,
+    /// The built-in receivers.
+    pub receivers: ReceiverSettings,
 }
 
 /// Cancelling or watching asked for a run that is not waiting and not running.
@@ -79,6 +84,7 @@ struct Core {
     wake: Condvar,
     /// Tells `shutdown` that the last run has ended.
     idle: tokio::sync::Notify,
+    receivers: Receivers,
 }
 
 /// Who waits and who runs.
@@ -96,6 +102,7 @@ impl Supervisor {
     /// # Errors
     /// When the thread cannot be started.
     pub fn start(store: Store, settings: Settings) -> std::io::Result<Self> {
+        let receivers = Receivers::new(&settings.receivers);
         let core = Arc::new(Core {
             store,
             settings,
@@ -104,6 +111,7 @@ impl Supervisor {
             line: Mutex::new(Line::default()),
             wake: Condvar::new(),
             idle: tokio::sync::Notify::new(),
+            receivers,
         });
         let worker = Arc::clone(&core);
         std::thread::Builder::new()
@@ -130,20 +138,11 @@ impl Supervisor {
         let waiting = {
             let mut line = self.core.line();
             let place = line.waiting.iter().position(|live| live.id == id);
-            match place {
-                Some(place) => {
-                    let live = line.waiting.remove(place);
-                    number_places(&line);
-                    live
-                }
-                None => match &line.running {
-                    Some(live) if live.id == id => {
-                        live.ask_to_stop(Cause::Cancel);
-                        return Ok(());
-                    }
-                    _ => return Err(NotRunning),
-                },
+            let live = place.and_then(|place| line.waiting.remove(place));
+            if live.is_some() {
+                number_places(&line);
             }
+            live
         };
         if let Some(live) = waiting {
             let finish = Finish::bare(
@@ -152,7 +151,10 @@ impl Supervisor {
                 Some("Cancelled before it began; nothing was sent.".into()),
             );
             self.core.write_end(&live, finish).await;
+            return Ok(());
         }
+        let live = self.find(id).ok_or(NotRunning)?;
+        live.ask_to_stop(Cause::Cancel);
         Ok(())
     }
 
@@ -162,6 +164,7 @@ impl Supervisor {
         line.running
             .iter()
             .chain(&line.waiting)
+            .chain(self.core.receivers.live().iter())
             .map(|live| live.run())
             .collect()
     }
@@ -197,8 +200,14 @@ impl Supervisor {
         self.find(id).map(|live| live.view())
     }
 
-    /// Ends the run in progress and all that wait as `interrupted`, and returns when that is on disk.
+    /// Ends the run in progress, all that wait and all that are received as `interrupted`, and returns when that is
+    /// on disk.
     pub async fn shutdown(&self) {
+        let receivers = self.core.close_receivers();
+        tokio::join!(receivers, self.shutdown_line());
+    }
+
+    async fn shutdown_line(&self) {
         let waiting = {
             let mut line = self.core.line();
             line.draining = true;
@@ -230,6 +239,7 @@ impl Supervisor {
         line.running
             .iter()
             .chain(&line.waiting)
+            .chain(self.core.receivers.live().iter())
             .find(|live| live.id == id)
             .map(Arc::clone)
     }

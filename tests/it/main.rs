@@ -28,6 +28,7 @@ mod iperf2_wire;
 mod iperf3_wire;
 mod pages;
 mod ping;
+mod received;
 mod receiver;
 mod report;
 mod run_command;

@@ -181,6 +181,7 @@ impl Notebook {
                 caps: Caps::default(),
                 node: "bench".into(),
                 rule: TargetRule::new(Vec::new(), vec!["127.0.0.1:8080".parse().unwrap()]),
+                receivers: tidemark::supervisor::ReceiverSettings::default(),
                 instrument: Box::new(Scripted {
                     steps: Mutex::new(receiver),
                     log: Arc::clone(&log),

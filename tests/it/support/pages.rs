@@ -73,6 +73,7 @@ impl Pages {
                 caps: Caps::default(),
                 node: "eu-a".into(),
                 rule: TargetRule::new(Vec::new(), Vec::new()),
+                receivers: tidemark::supervisor::ReceiverSettings::default(),
                 instrument: Box::new(Scripted),
             },
         )

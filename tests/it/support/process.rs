@@ -85,6 +85,11 @@ impl Program {
                 command.args([flag, "127.0.0.1:0"]);
             }
         }
+        for flag in ["--receiver", "--receiver3"] {
+            if !given(flag) {
+                command.args([flag, "off"]);
+            }
+        }
         let mut child = command
             .args(arguments)
             .envs(environment.iter().copied())
