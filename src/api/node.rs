@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::Api;
 use crate::measure::plan::Kind;
 use crate::measure::plan::throughput::Dialect;
-use crate::net::{clock, environment, interfaces};
+use crate::net::{clock, environment, icmp, interfaces};
 use crate::supervisor::{MIN_FREE_BYTES, QUEUE_PLACES};
 
 /// `GET /api/node`
@@ -56,7 +56,7 @@ pub(super) async fn capabilities(Shared(api): Shared<Api>) -> Json<Value> {
     Json(json!({
         "kinds": Kind::ALL,
         "commands": ["iperf", "iperf3", "httperf", "siege", "ping", "curl", "tracepath"],
-        "ping": { "icmp": false, "tcp": false },
+        "ping": { "icmp": icmp::icmp_allowed().is_ok(), "tcp": true },
         "receivers": api.state.supervisor.receivers().iter().filter(|view| view.running).map(|view| match view.dialect {
             Dialect::Iperf2 => "iperf2",
             Dialect::Iperf3 => "iperf3",

@@ -22,7 +22,9 @@ pub(super) async fn start(
     Path(name): Path<String>,
 ) -> Answer<Json<Value>> {
     let started = api.state.supervisor.start_receiver(dialect(&name)?).await;
-    started.map(|view| Json(shown(&view))).map_err(refused)
+    started
+        .map(|view| Json(shown(&view)))
+        .map_err(|error| refused(&error))
 }
 
 /// `POST /api/receivers/{dialect}/stop`
@@ -31,7 +33,9 @@ pub(super) async fn stop(
     Path(name): Path<String>,
 ) -> Answer<Json<Value>> {
     let stopped = api.state.supervisor.stop_receiver(dialect(&name)?).await;
-    stopped.map(|view| Json(shown(&view))).map_err(refused)
+    stopped
+        .map(|view| Json(shown(&view)))
+        .map_err(|error| refused(&error))
 }
 
 fn dialect(name: &str) -> Answer<Dialect> {
@@ -48,7 +52,7 @@ fn dialect(name: &str) -> Answer<Dialect> {
     }
 }
 
-fn refused(error: ReceiverError) -> Problem {
+fn refused(error: &ReceiverError) -> Problem {
     Problem::conflict(error.to_string())
 }
 

@@ -215,11 +215,11 @@ impl Fold {
                 .push(batch)
                 .into_iter()
                 .map(Closed::Flow)
-                .chain(echoes(batch))
+                .chain(batch.echoes.iter().map(beside).map(Closed::Echo))
                 .collect(),
             (Self::Ping(fold), Measured::Flow(batch)) => {
                 fold.push(batch);
-                echoes(batch).collect()
+                batch.echoes.iter().map(row).map(Closed::Echo).collect()
             }
             // A path run hands over nothing before its end, and no runner hands over another's batches.
             _ => Vec::new(),
@@ -279,11 +279,16 @@ impl Fold {
     }
 }
 
-fn echoes(batch: &FlowBatch) -> impl Iterator<Item = Closed> {
-    batch.echoes.iter().map(|echo| Closed::Echo(row(echo)))
+/// The row of a round trip beside a throughput run: idle ones were sent before its start.
+fn beside(echo: &Echo) -> EchoRow {
+    let row = row(echo);
+    EchoRow {
+        sent_s: if echo.loaded { row.sent_s } else { -row.sent_s },
+        ..row
+    }
 }
 
-/// The row of a round trip; its run is left 0.
+/// The row of a ping's round trip; its run is left 0.
 fn row(echo: &Echo) -> EchoRow {
     EchoRow {
         run: 0,
@@ -296,12 +301,12 @@ fn row(echo: &Echo) -> EchoRow {
     }
 }
 
-/// The round trip of a stored row.
+/// The round trip of a stored row, as a runner hands it over.
 pub fn echo(row: &EchoRow) -> Echo {
     let seconds = |s: f64| Duration::try_from_secs_f64(s).unwrap_or_default();
     Echo {
         seq: row.seq,
-        at: seconds(row.sent_s),
+        at: seconds(row.sent_s.abs()),
         rtt: row.rtt_ms.map(|ms| seconds(ms / 1e3)),
         ttl: row.ttl,
         duplicates: row.duplicates,

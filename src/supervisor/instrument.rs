@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::measure::fold::{End, Measured};
-use crate::measure::plan::Plan;
+use crate::measure::plan::{FieldError, Plan};
 use crate::measure::run::Environment;
 use futures_util::future::BoxFuture;
 
@@ -30,6 +30,14 @@ pub type Found = (Vec<SocketAddr>, Option<Duration>);
 pub trait Instrument: Send + Sync {
     /// All addresses of a host, or a sentence that says why there is none.
     fn resolve<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, Result<Found, String>>;
+
+    /// Whether this process may do what the plan asks for at all, or the field and the setting to change.
+    ///
+    /// # Errors
+    /// The system does not permit it.
+    fn permits(&self, _plan: &Plan) -> Result<(), FieldError> {
+        Ok(())
+    }
 
     /// The machine and its settings now, on the way to this address.
     fn environment(&self, towards: Option<IpAddr>) -> Environment;

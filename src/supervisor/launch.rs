@@ -108,6 +108,11 @@ impl Supervisor {
         if !errors.is_empty() {
             return Err(LaunchError::Invalid(errors));
         }
+        self.core
+            .settings
+            .instrument
+            .permits(&launch.plan)
+            .map_err(|error| LaunchError::Invalid(vec![error]))?;
         self.core.check_targets(&launch.plan).await
     }
 

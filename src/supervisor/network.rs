@@ -7,10 +7,12 @@ use futures_util::future::BoxFuture;
 
 use super::instrument::{Found, Instrument, Pinned, StopHandle};
 use crate::measure::fold::{End, Measured};
-use crate::measure::plan::Plan;
+use crate::measure::plan::ping::{PingMethod, PingPlan};
 use crate::measure::plan::throughput::{Direction, ThroughputPlan};
+use crate::measure::plan::{FieldError, Plan};
 use crate::measure::run::Environment;
-use crate::net::{environment, resolve};
+use crate::net::{environment, icmp, resolve};
+use crate::runner::ping::{self, PingJob};
 use crate::runner::throughput::{self, FlowJob};
 use crate::runner::{self, Job, Naming, Stop, Target};
 
@@ -39,6 +41,22 @@ impl Instrument for Network {
         .boxed()
     }
 
+    fn permits(&self, plan: &Plan) -> Result<(), FieldError> {
+        let Plan::Ping(PingPlan {
+            method: PingMethod::Icmp,
+            ..
+        }) = plan
+        else {
+            return Ok(());
+        };
+        icmp::icmp_allowed()
+            .map(drop)
+            .map_err(|message| FieldError {
+                field: "method".to_owned(),
+                message,
+            })
+    }
+
     fn environment(&self, towards: Option<IpAddr>) -> Environment {
         environment::environment(towards)
     }
@@ -62,13 +80,20 @@ impl Instrument for Network {
                     egress_cap: self.egress_cap(plan, first.as_ref()),
                     address: first.ok_or_else(missing)?.address,
                 };
-                throughput::run(&job, &stopper, &mut |batch| sink(batch.into()))
+                throughput::run_with_probe(&job, &stopper, &mut |batch| sink(batch.into()))
                     .map(End::Flow)
                     .map_err(|error| error.to_string())
             }
-            Plan::Ping(_) | Plan::Path(_) => {
-                Err("Round trips and paths cannot be measured yet.".to_owned())
+            Plan::Ping(plan) => {
+                let job = PingJob {
+                    plan: plan.clone(),
+                    address: first.ok_or_else(missing)?.address,
+                };
+                ping::run(&job, &stopper, &mut |batch| sink(batch.into()))
+                    .map(End::Flow)
+                    .map_err(|error| error.to_string())
             }
+            Plan::Path(_) => Err("Paths cannot be measured yet.".to_owned()),
             Plan::Rate(_) | Plan::Users(_) | Plan::Fetch(_) => {
                 let job = Job {
                     plan: plan.clone(),

@@ -233,3 +233,29 @@ fn a_test_in_progress_ends_with_the_program() {
         "{run:#}"
     );
 }
+
+#[test]
+fn a_ping_by_either_method_becomes_a_run_with_a_row_for_each_probe() {
+    let program = Program::start(&[]);
+    let port = program.dashboard().port();
+    for plan in [
+        json!({"kind": "ping", "host": "127.0.0.1", "count": 3, "interval_s": 0.05}),
+        json!({"kind": "ping", "host": "127.0.0.1", "count": 3, "interval_s": 0.05, "method": "tcp", "port": port}),
+    ] {
+        let id = launch(&program, &plan);
+        let run = ended(&program, id);
+        assert_eq!(run["state"], "finished", "{run:#}");
+        let summary = &run["summary"];
+        assert_eq!(summary["transmitted"], 3, "{run:#}");
+        assert_eq!(summary["received"], 3, "{run:#}");
+        assert_eq!(summary["rtt_ms"]["count"], 3);
+        let events = exchange(
+            program.dashboard(),
+            format!(
+                "GET /api/runs/{id}/events HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n",
+                program.dashboard()
+            ),
+        );
+        assert_eq!(events.matches("event: interval").count(), 3, "{events}");
+    }
+}

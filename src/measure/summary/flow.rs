@@ -239,7 +239,7 @@ pub struct EchoRow {
     pub run: i64,
     /// Number from 1.
     pub seq: u32,
-    /// When it was sent since the run's start, in s.
+    /// When it was sent since the run's start, in s; negative = on the idle path before the load.
     pub sent_s: f64,
     /// How long the answer took, in ms; `None` = lost.
     pub rtt_ms: Option<f64>,
