@@ -237,7 +237,7 @@ fn a_test_in_progress_ends_with_the_program() {
 #[test]
 fn a_ping_by_either_method_becomes_a_run_with_a_row_for_each_probe() {
     let program = Program::start(&[]);
-    let port = program.dashboard().port();
+    let port = program.workload().port();
     for plan in [
         json!({"kind": "ping", "host": "127.0.0.1", "count": 3, "interval_s": 0.05}),
         json!({"kind": "ping", "host": "127.0.0.1", "count": 3, "interval_s": 0.05, "method": "tcp", "port": port}),
