@@ -32,6 +32,8 @@ pub struct Field {
     pub input: Input,
     /// Whether it holds something a machine reads.
     pub mono: bool,
+    /// The id of a list of choices; empty where there is none.
+    pub list: &'static str,
 }
 
 /// One field with its value.
@@ -57,6 +59,8 @@ pub struct FieldView {
     pub input: Input,
     /// Whether it is set in mono.
     pub mono: bool,
+    /// The id of a list of choices; empty where there is none.
+    pub list: &'static str,
     /// Its value.
     pub value: String,
 }
@@ -100,6 +104,7 @@ pub fn filled(fields: &[Field], values: &Values, errors: &[(String, String)]) ->
             class: field.class,
             input: field.input,
             mono: field.mono,
+            list: field.list,
             value: values.get(field.name).cloned().unwrap_or_default(),
         })
         .collect()

@@ -12,6 +12,7 @@ use crate::dashboard::frame::{Frame, Place, page};
 use crate::dashboard::launch::form;
 use crate::dashboard::lines::{self, Line};
 use crate::dashboard::words;
+use crate::measure::plan::Kind;
 use crate::measure::run::State;
 use crate::state::AppState;
 use crate::store::Filter;
@@ -203,8 +204,8 @@ async fn make(visit: &Visit, state: &AppState) -> Result<RunsPage, Trouble> {
         } else {
             words::plural(all, "run", "runs")
         },
-        kinds: ["rate", "users", "fetch"]
-            .map(|word| (word, word == query.kind))
+        kinds: Kind::ALL
+            .map(|kind| (kind.word(), kind.word() == query.kind))
             .to_vec(),
         states: State::ALL
             .map(|state| (state.word(), state.word() == query.state))

@@ -8,9 +8,10 @@ use axum::response::Response;
 use crate::dashboard::context::{self, Visit};
 use crate::dashboard::error::Trouble;
 use crate::dashboard::frame::{Frame, Place, page};
+use crate::dashboard::launch;
 use crate::dashboard::lines::{self, Line};
 use crate::dashboard::picture;
-use crate::dashboard::run::view::{self, Rows, RunView};
+use crate::dashboard::run::view::{self, Beside, RunView};
 use crate::dashboard::words;
 use crate::measure::run::State;
 use crate::state::AppState;
@@ -31,6 +32,8 @@ struct HomePage {
     findings: Vec<Line>,
     total: String,
     examples: [Example; 3],
+    hosts: Vec<(String, String)>,
+    token: String,
     node: Vec<NodeLine>,
 }
 
@@ -61,12 +64,13 @@ async fn make(visit: &Visit, state: &AppState) -> Result<HomePage, Trouble> {
         .await
         .map_err(read)?;
     let total = state.store.count(Filter::default()).await.map_err(read)?;
-    let peers = state.store.peers().await.map_err(read)?.len() as u64;
+    let registered = state.store.peers().await.map_err(read)?;
+    let peers = registered.len() as u64;
     let ended: Vec<_> = runs.iter().filter(|run| run.state.is_final()).collect();
     let last = ended
         .iter()
         .find(|run| run.state == State::Finished)
-        .map(|run| view::view(run, None, Rows::default()));
+        .map(|run| view::view(run, None, &Beside::default()));
     let open = state.supervisor.open_runs();
     let workload = context::workload_url(&state.node).unwrap_or_default();
     let title = if open.is_empty() {
@@ -103,6 +107,8 @@ async fn make(visit: &Visit, state: &AppState) -> Result<HomePage, Trouble> {
             .collect(),
         total: words::count(total),
         examples: examples(&workload),
+        hosts: launch::page::hosts(&registered),
+        token: launch::token(),
         node: node(state, peers),
         workload,
     })

@@ -73,6 +73,25 @@ pub fn against(measured: f64, measured_text: &str, reference: f64, reference_tex
     }
 }
 
+/// Where values lie: a bar from the smallest to the largest, with one of them named above it.
+pub fn spread(
+    (low, high): (f64, f64),
+    high_text: &str,
+    (middle, middle_text): (f64, &str),
+) -> Ruler {
+    let (top, step) = scale(high);
+    Ruler {
+        label: format!("{middle_text}, {high_text}"),
+        ticks: ticks(top, step, ""),
+        bars: vec![
+            bar(low, high - low, top, "var(--sky)", false),
+            bar(low, middle - low, top, "var(--s1)", false),
+        ],
+        above: Some(flag(middle, top, "var(--s1)", middle_text)),
+        below: Some(flag(high, top, "var(--s2)", high_text)),
+    }
+}
+
 /// How far a running run is, in seconds; without a known end the line is open.
 pub fn progress(done_s: f64, of_s: Option<f64>) -> Ruler {
     let end = of_s.unwrap_or(done_s * 1.25).max(done_s).max(0.1);

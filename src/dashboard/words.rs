@@ -2,6 +2,8 @@
 
 use jiff::Timestamp;
 
+use crate::measure::units;
+
 /// Stands where nothing was measured.
 pub const DASH: &str = "–";
 
@@ -57,6 +59,44 @@ impl Measure {
         }
     }
 
+    /// A rate of bits with a decimal prefix.
+    pub fn bits(value: Option<f64>) -> Self {
+        let Some(value) = value.filter(|value| value.is_finite() && *value >= 0.0) else {
+            return Self::missing();
+        };
+        let (factor, unit) = bits_unit(value);
+        Self {
+            number: digits(value / factor),
+            unit,
+        }
+    }
+
+    /// A volume with a decimal prefix.
+    pub fn volume(bytes: Option<u64>) -> Self {
+        let Some(bytes) = bytes.map(|bytes| bytes as f64) else {
+            return Self::missing();
+        };
+        let (factor, unit) = [(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")]
+            .into_iter()
+            .find(|(factor, _)| bytes >= factor * 0.9995)
+            .unwrap_or((1.0, "bytes"));
+        Self {
+            number: digits(bytes / factor),
+            unit,
+        }
+    }
+
+    /// A share from 0 to 1 in percent.
+    pub fn share(value: Option<f64>) -> Self {
+        match value.filter(|value| value.is_finite()) {
+            Some(value) => Self {
+                number: digits(value * 100.0),
+                unit: "%",
+            },
+            None => Self::missing(),
+        }
+    }
+
     /// Number and unit with a no-break space between them.
     pub fn text(&self) -> String {
         if self.unit.is_empty() {
@@ -75,6 +115,47 @@ pub fn ms(value: Option<f64>) -> String {
 /// Requests per second in words, such as `10.7 req/s`.
 pub fn per_s(value: Option<f64>) -> String {
     Measure::per_s(value).text()
+}
+
+/// A rate of bits in words, such as `74.9 Gbit/s`.
+pub fn bits(value: Option<f64>) -> String {
+    Measure::bits(value).text()
+}
+
+/// The unit that suits a rate of bits, and its factor.
+pub fn bits_unit(value: f64) -> (f64, &'static str) {
+    [
+        (1e12, "Tbit/s"),
+        (1e9, "Gbit/s"),
+        (1e6, "Mbit/s"),
+        (1e3, "kbit/s"),
+    ]
+    .into_iter()
+    .find(|(factor, _)| value >= factor * 0.9995)
+    .unwrap_or((1.0, "bit/s"))
+}
+
+/// A volume in both counts: `280.2 GB (261.0 GiB)`.
+pub fn volume(bytes: u64) -> String {
+    unbroken(&units::volume_text(bytes as f64)).replace("\u{a0}(", " (")
+}
+
+/// A volume in powers of 1024 alone: `261.0 GiB`; empty for less than 1000 bytes.
+pub fn binary(bytes: u64) -> String {
+    let text = volume(bytes);
+    text.split_once('(').map_or_else(String::new, |(_, rest)| {
+        rest.trim_end_matches(')').to_owned()
+    })
+}
+
+/// A share from 0 to 1 in words, such as `99.9 %`.
+pub fn share(value: f64) -> String {
+    unbroken(&units::share_text(value))
+}
+
+/// The same text with spaces that do not break the line.
+pub fn unbroken(text: &str) -> String {
+    text.replace(' ', "\u{a0}")
 }
 
 /// A count with its digits in groups of three, from five digits up or always: `2 000`.
@@ -277,6 +358,31 @@ mod tests {
         assert_eq!(ms(None), DASH);
         assert_eq!(ms(Some(f64::NAN)), DASH);
         assert_eq!(per_s(Some(12_345.6)), "12\u{202f}346\u{a0}req/s");
+    }
+
+    #[test]
+    fn rates_are_decimal_and_volumes_say_both_counts() {
+        let plain = |text: String| text.replace('\u{a0}', " ");
+        for (value, expected) in [
+            (0.0, "0 bit/s"),
+            (999.6, "1.00 kbit/s"),
+            (1_048_576.0, "1.05 Mbit/s"),
+            (74.91e9, "74.9 Gbit/s"),
+            (1.2e12, "1.20 Tbit/s"),
+        ] {
+            assert_eq!(plain(bits(Some(value))), expected);
+        }
+        assert_eq!(bits(None), DASH);
+        assert_eq!(bits(Some(f64::NAN)), DASH);
+        let bytes = 261 << 30;
+        assert_eq!(plain(volume(bytes)), "280.2 GB (261.0 GiB)");
+        assert_eq!(plain(binary(bytes)), "261.0 GiB");
+        assert_eq!(plain(Measure::volume(Some(bytes)).text()), "280 GB");
+        assert_eq!(Measure::volume(None).text(), DASH);
+        assert_eq!(
+            (plain(volume(12)), binary(12)),
+            ("12 B".to_owned(), String::new())
+        );
     }
 
     #[test]

@@ -225,7 +225,7 @@ fn nanos(time: std::time::Duration) -> f64 {
     time.as_nanos() as f64
 }
 
-const RUNS: [&str; 22] = [
+const RUNS: [&str; 23] = [
     "id",
     "kind",
     "state",
@@ -248,6 +248,7 @@ const RUNS: [&str; 22] = [
     "tags",
     "baseline",
     "error",
+    "bits_per_second",
 ];
 
 /// `runs.csv`: the history, one run in a row.
@@ -287,6 +288,10 @@ pub fn runs_row(run: &Run, options: Options) -> String {
         Cell::Text(run.tags.join(" ")),
         Cell::Flag(run.baseline),
         optional_text(run.error.as_ref()),
+        match &run.summary {
+            Some(Summary::Throughput(summary)) => figure(summary.bits_per_second),
+            _ => Cell::Missing,
+        },
     ])
 }
 

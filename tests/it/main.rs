@@ -18,6 +18,7 @@ mod chart_runs;
 mod crash;
 mod flow_chart;
 mod flow_chart_runs;
+mod flow_pages;
 mod fold;
 mod guard;
 mod http_faults;

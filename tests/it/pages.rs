@@ -14,7 +14,7 @@ fn small() -> serde_json::Value {
 }
 
 /// What the policy of this server's pages forbids, found without a browser.
-fn is_clean(answer: &Answer, path: &str) {
+pub fn is_clean(answer: &Answer, path: &str) {
     let html = &answer.text;
     for banned in ["<style", "=\"javascript:", "<iframe", "<object"] {
         assert!(!html.contains(banned), "{path} has {banned}");

@@ -17,9 +17,10 @@ use crate::dashboard::context::Visit;
 use crate::dashboard::error::Trouble;
 use crate::dashboard::frame::{Frame, Place, Theme};
 use crate::dashboard::history::Query;
+use crate::dashboard::run::drawings;
 use crate::dashboard::run::handler::{self, Found};
 use crate::dashboard::run::pages::RunPage;
-use crate::dashboard::run::view;
+use crate::measure::plan::Kind;
 use crate::measure::run::Run;
 use crate::report;
 use crate::report::csv::{Delimiter, Options};
@@ -32,6 +33,9 @@ const TEXT: &str = "text/plain; charset=utf-8";
 
 /// A report or picture that a person opens from this server can run nothing and reach nobody.
 const SANDBOX: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox";
+
+/// Packets of a ping read at a time.
+const ECHOES_AT_A_TIME: usize = 10_000;
 
 /// Runs in the history's CSV read at a time.
 const RUNS_AT_A_TIME: usize = 200;
@@ -78,13 +82,21 @@ async fn make(visit: &Visit, state: &AppState, id: &str, name: &str) -> Result<R
             total(&mut answer, rows.len() as u64);
             answer
         }
-        "requests.csv" => requests::stream(state, run, requests::Form::Csv(options)).await?,
-        "requests.json" => requests::stream(state, run, requests::Form::Json).await?,
+        "requests.csv" if run.kind.is_http() => {
+            requests::stream(state, run, requests::Form::Csv(options)).await?
+        }
+        "requests.json" if run.kind.is_http() => {
+            requests::stream(state, run, requests::Form::Json).await?
+        }
         "report.txt" => {
             let text = report::text(run).ok_or_else(|| no_figures(run))?;
             attached(number, name, TEXT, text)
         }
-        "histogram.hgrm" => {
+        "histogram.hgrm" if run.kind == Kind::Ping => {
+            let text = percentiles_of_packets(state, number).await?;
+            attached(number, name, TEXT, text)
+        }
+        "histogram.hgrm" if run.kind.is_http() => {
             let blobs = state.store.histograms(number).await.map_err(read)?;
             let text = tokio::task::spawn_blocking(move || report::hgrm(&merged(&blobs)))
                 .await
@@ -114,7 +126,7 @@ pub async fn drawing(
 }
 
 async fn draw(visit: &Visit, state: &AppState, id: &str, file: &str) -> Result<Response, Trouble> {
-    let Found { run, series } = handler::find(state, id).await?;
+    let Found { run, series, .. } = handler::find(state, id).await?;
     let number = run.id;
     let dark = has(visit.query(), "theme", "dark");
     let theme = if dark {
@@ -125,11 +137,12 @@ async fn draw(visit: &Visit, state: &AppState, id: &str, file: &str) -> Result<R
     let Some(name) = file.strip_suffix(".svg").map(str::to_owned) else {
         return Err(no_file(number, file));
     };
-    let svg =
-        tokio::task::spawn_blocking(move || view::chart_file(&run, series.as_ref(), &name, theme))
-            .await
-            .map_err(|error| Trouble::storage(&error))?
-            .ok_or_else(|| no_file(number, file))?;
+    let svg = tokio::task::spawn_blocking(move || {
+        drawings::chart_file(&run, series.as_ref(), &name, theme)
+    })
+    .await
+    .map_err(|error| Trouble::storage(&error))?
+    .ok_or_else(|| no_file(number, file))?;
     let mut answer = (
         [
             (header::CONTENT_TYPE, "image/svg+xml"),
@@ -254,6 +267,35 @@ fn merged(blobs: &[Vec<u8>]) -> Histogram<u64> {
         }
     }
     sum
+}
+
+/// The round trips of a ping as percentile text.
+async fn percentiles_of_packets(state: &AppState, run: i64) -> Result<String, Trouble> {
+    let mut histogram = Histogram::new(3).expect("three digits are allowed");
+    histogram.auto(true);
+    let mut skip = 0;
+    loop {
+        let some = state
+            .store
+            .echoes(run, skip, ECHOES_AT_A_TIME)
+            .await
+            .map_err(|error| Trouble::storage(&error))?;
+        skip += some.len();
+        for rtt_ms in some.iter().filter_map(|echo| echo.rtt_ms) {
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "a time is not negative, and one too long saturates"
+            )]
+            let micros = (rtt_ms * 1e3).round() as u64;
+            if let Err(error) = histogram.record(micros) {
+                tracing::warn!(?error, "a round trip does not fit");
+            }
+        }
+        if some.len() < ECHOES_AT_A_TIME {
+            return Ok(report::hgrm(&histogram));
+        }
+    }
 }
 
 fn json(run: &Run) -> Result<String, Trouble> {

@@ -28,7 +28,9 @@ pub fn amount(kind: Kind) -> &'static [Field] {
 pub fn wanted(kind: Kind) -> &'static [Field] {
     match kind {
         Kind::Fetch | Kind::Path => &[TAGS, NOTE],
-        Kind::Rate | Kind::Users | Kind::Throughput | Kind::Ping => &[OBJECTIVE, TAGS, NOTE],
+        Kind::Rate | Kind::Users => &[OBJECTIVE, TAGS, NOTE],
+        Kind::Throughput => &[THROUGHPUT_OBJECTIVE, TAGS, NOTE],
+        Kind::Ping => &[PING_OBJECTIVE, TAGS, NOTE],
     }
 }
 
@@ -78,6 +80,7 @@ const fn text(
         class: "c2 h",
         input: Input::Text(mode),
         mono: false,
+        list: "",
     }
 }
 
@@ -102,6 +105,7 @@ const TIMEOUT: Field = text(
 const HOST: Field = Field {
     class: "c4",
     mono: true,
+    list: "hosts",
     ..text(
         "host",
         "Host",
@@ -111,7 +115,10 @@ const HOST: Field = Field {
     )
 };
 const THROUGHPUT_PEER: [Field; 3] = [
-    HOST,
+    Field {
+        class: "c2",
+        ..HOST
+    },
     text(
         "port",
         "Port",
@@ -145,20 +152,26 @@ const THROUGHPUT: [Field; 7] = [
         ..text("direction", "Direction", "seen from this node", "", "")
     },
     text("streams", "Streams", "in parallel (-P)", "", "numeric"),
-    text("duration_s", "Time", "or bytes, not both", "s", "decimal"),
+    text(
+        "duration_s",
+        "Time",
+        "or bytes, not both (-t); 30, 5m",
+        "s",
+        "text",
+    ),
     text(
         "bytes",
         "Bytes",
-        "of each stream; iperf 3: of all together",
+        "each stream’s (-n), iperf 3: of all; 100M, 1G",
         "B",
-        "numeric",
+        "text",
     ),
     text(
         "bandwidth_bits_per_second",
         "Rate",
-        "of each stream; empty = TCP unlimited, UDP 1 Mbit/s",
+        "each stream’s (-b), such as 100M; empty = TCP unlimited, UDP 1 Mbit/s",
         "bit/s",
-        "decimal",
+        "text",
     ),
     text(
         "interval_s",
@@ -172,16 +185,16 @@ const THROUGHPUT_MORE: [Field; 10] = [
     text(
         "length_bytes",
         "Block",
-        "TCP 1 MiB, UDP 1470 where empty (-l)",
+        "such as 128K; TCP 1M, UDP 1470 where empty (-l)",
         "B",
-        "numeric",
+        "text",
     ),
     text(
         "window_bytes",
         "Window",
-        "socket buffer; empty = the system's (-w)",
+        "socket buffer, such as 4M; empty = the system’s (-w)",
         "B",
-        "numeric",
+        "text",
     ),
     text(
         "mss_bytes",
@@ -241,7 +254,7 @@ const THROUGHPUT_MORE: [Field; 10] = [
     },
 ];
 const PING: [Field; 4] = [
-    text("count", "Probes", "in all (-c)", "", "numeric"),
+    text("count", "Packets", "in all (-c)", "", "numeric"),
     text(
         "interval_s",
         "Interval",
@@ -268,7 +281,13 @@ const PING: [Field; 4] = [
     ),
 ];
 const SIZE: Field = text("size_bytes", "Payload", "ICMP only (-s)", "B", "numeric");
-const PROBE_TIMEOUT: Field = text("timeout_s", "Timeout", "of one probe (-W)", "s", "decimal");
+const PROBE_TIMEOUT: Field = text(
+    "timeout_s",
+    "Timeout",
+    "then a packet is lost (-W)",
+    "s",
+    "decimal",
+);
 const PATH: [Field; 1] = [text(
     "expect_mtu",
     "Expected MTU",
@@ -276,6 +295,14 @@ const PATH: [Field; 1] = [text(
     "B",
     "numeric",
 )];
+const THROUGHPUT_OBJECTIVE: Field = Field {
+    hint: "throughput > rate, loss < share; such as throughput>70Gbit/s, loss<0.1%",
+    ..OBJECTIVE
+};
+const PING_OBJECTIVE: Field = Field {
+    hint: "p50, p90, p95, p99, max or avg < duration; loss < share; such as p99<2ms, loss<1%",
+    ..OBJECTIVE
+};
 const OBJECTIVE: Field = Field {
     class: "c4",
     mono: true,

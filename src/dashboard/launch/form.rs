@@ -9,19 +9,14 @@ use crate::measure::plan::Kind;
 use crate::measure::units;
 
 /// Fields that hold one number.
-const NUMBERS: [&str; 24] = [
+const NUMBERS: [&str; 20] = [
     "port",
     "streams",
-    "bytes",
     "interval_s",
-    "length_bytes",
-    "window_bytes",
-    "mss_bytes",
     "tos",
     "omit_s",
     "ip_version",
     "count",
-    "size_bytes",
     "expect_mtu",
     "num_conns",
     "duration_s",
@@ -34,7 +29,16 @@ const NUMBERS: [&str; 24] = [
     "delay_s",
     "rate",
     "weight",
+    "mss_bytes",
 ];
+
+/// Fields that hold a size, which may be written as iperf's users do.
+const SIZES: [&str; 4] = ["bytes", "length_bytes", "window_bytes", "size_bytes"];
+
+/// Whether a field holds a size.
+pub fn is_size(name: &str) -> bool {
+    SIZES.contains(&name)
+}
 
 /// The plan's JSON that these values mean, and the faults that only the form can have.
 pub fn plan_json(kind: Kind, values: &Values) -> (Value, Vec<(String, String)>) {
@@ -59,6 +63,8 @@ pub fn plan_json(kind: Kind, values: &Values) -> (Value, Vec<(String, String)>) 
                 units::parse_bits_per_second(text).map(|rate| Some(rate.into()))
             }
             "headers" => headers(text),
+            _ if is_size(name) => size(text).map(|bytes| Some(bytes.into())),
+            _ if name.ends_with("_s") => duration(text),
             _ if NUMBERS.contains(&name) => number(text),
             _ => Ok(Some(text.into())),
         };
@@ -141,6 +147,14 @@ pub fn values_of(plan: &Value) -> (Option<Kind>, Values) {
                     values.insert(name.clone(), "on".to_owned());
                 }
             }
+            (name, value) if is_size(name) => {
+                let factors = [(1_u64 << 30, "G"), (1 << 20, "M"), (1 << 10, "K")];
+                values.insert(name.to_owned(), short(value, &factors));
+            }
+            ("bandwidth_bits_per_second", value) => {
+                let factors = [(1_000_000_000, "G"), (1_000_000, "M"), (1_000, "K")];
+                values.insert(name.clone(), short(value, &factors));
+            }
             (_, value) => {
                 values.insert(name.clone(), text_of(value));
             }
@@ -162,6 +176,61 @@ fn text_of(value: &Value) -> String {
         Value::Number(number) => number.as_f64().map_or_else(String::new, words::plain),
         _ => String::new(),
     }
+}
+
+/// A whole number with the largest letter that keeps it whole.
+fn short(value: &Value, factors: &[(u64, &str)]) -> String {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "it is whole and not negative"
+    )]
+    let whole = value.as_u64().or_else(|| {
+        let number = value.as_f64()?;
+        (number.fract() == 0.0 && (0.0..1e15).contains(&number)).then_some(number as u64)
+    });
+    whole
+        .filter(|number| *number > 0)
+        .and_then(|number| {
+            let (factor, letter) = factors
+                .iter()
+                .find(|(factor, _)| number.is_multiple_of(*factor))?;
+            Some(format!("{}{letter}", number / factor))
+        })
+        .unwrap_or_else(|| text_of(value))
+}
+
+/// A size in bytes: `131072`, `128K`, `1M` or `1 MiB`, with the word `bytes` after it or not.
+pub fn size(text: &str) -> Result<u64, String> {
+    let bare = ["bytes", "byte"]
+        .iter()
+        .find_map(|word| text.trim().strip_suffix(word))
+        .unwrap_or(text)
+        .trim();
+    if let Ok(Some(Value::Number(number))) = number(bare)
+        && let Some(bytes) = number.as_u64()
+    {
+        return Ok(bytes);
+    }
+    let bytes = units::parse_size_bytes(bare)
+        .map_err(|_| "A size in bytes, such as 131072, 128K or 1M".to_owned())?;
+    if bytes.fract() != 0.0 || bytes > 1e15 {
+        return Err("A whole number of bytes, such as 131072, 128K or 1M".to_owned());
+    }
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "whole, not negative and not above 1e15"
+    )]
+    Ok(bytes as u64)
+}
+
+/// Seconds, or a time with its unit, such as `500ms` or `5m`.
+fn duration(text: &str) -> Result<Option<Value>, String> {
+    if text.ends_with(|last: char| last.is_alphabetic()) {
+        return units::parse_duration_s(text).map(|seconds| Some(seconds.into()));
+    }
+    number(text)
 }
 
 fn number(text: &str) -> Result<Option<Value>, String> {
@@ -298,6 +367,41 @@ mod tests {
         let (_, errors) = plan_json(Kind::Rate, &form);
         let names: Vec<&str> = errors.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["rate", "num_conns", "headers", "url"]);
+    }
+
+    #[test]
+    fn sizes_rates_and_times_are_written_as_iperfs_users_do() {
+        for (text, expected) in [
+            ("131072", 131_072),
+            ("128K", 131_072),
+            ("1M", 1 << 20),
+            ("1M bytes", 1 << 20),
+            ("1.5K", 1_536),
+            ("1 000 000", 1_000_000),
+            ("500 bytes", 500),
+        ] {
+            assert_eq!(size(text), Ok(expected), "{text}");
+        }
+        for bad in ["", "fast", "-1", "1.3", "1e999G", "5 Mbit"] {
+            assert!(size(bad).is_err(), "{bad}");
+        }
+        let form = values(&[
+            ("host", "10.0.0.2"),
+            ("length_bytes", "128K"),
+            ("window_bytes", "4M"),
+            ("bandwidth_bits_per_second", "100M"),
+            ("duration_s", "2m"),
+        ]);
+        let (plan, errors) = plan_json(Kind::Throughput, &form);
+        assert_eq!(errors, []);
+        assert_eq!(plan["length_bytes"], 131_072);
+        assert_eq!(plan["bandwidth_bits_per_second"], 1e8);
+        assert_eq!(plan["duration_s"], 120.0);
+        let (_, again) = values_of(&plan);
+        assert_eq!(again["length_bytes"], "128K");
+        assert_eq!(again["window_bytes"], "4M");
+        assert_eq!(again["bandwidth_bits_per_second"], "100M");
+        assert_eq!(again["duration_s"], "120");
     }
 
     #[test]

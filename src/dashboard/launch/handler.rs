@@ -15,6 +15,7 @@ use crate::dashboard::frame::page;
 use crate::dashboard::home;
 use crate::dashboard::launch::form;
 use crate::dashboard::launch::page::{self as launch_page, Asked, Offer, Showing};
+use crate::dashboard::launch::presets;
 use crate::dashboard::peers;
 use crate::measure::command_line;
 use crate::measure::objective::Objectives;
@@ -51,6 +52,9 @@ pub async fn show(visit: Visit, Shared(state): Shared<AppState>) -> Response {
             return Trouble::no_run(&from).answer(visit.frame());
         };
         let (kind, mut values) = form::values_of(&run.plan.to_json());
+        // Fields that stand beside it change what it did.
+        query.remove("preset");
+        values.extend(query);
         let rules: Vec<&str> = run.objectives.iter().map(|o| o.rule.as_str()).collect();
         values.insert("objective".to_owned(), rules.join(", "));
         values.insert("tags".to_owned(), run.tags.join(", "));
@@ -62,8 +66,10 @@ pub async fn show(visit: Visit, Shared(state): Shared<AppState>) -> Response {
     } else {
         let kind = kind.unwrap_or(Kind::Rate);
         let mut values = defaults(&state, kind);
+        let preset = query.remove("preset").unwrap_or_default();
         query.retain(|_, value| !value.is_empty());
         values.extend(query);
+        presets::apply(kind, &preset, &mut values);
         Filled {
             kind,
             values,
@@ -115,6 +121,20 @@ pub async fn submit(
         )
         .answer(visit.frame());
     };
+    if values.remove("quick").is_some()
+        && let Err(trouble) = complete(&state, kind, &mut values).await
+    {
+        return trouble.answer(visit.frame());
+    }
+    if let Some(preset) = action.strip_prefix("preset-") {
+        presets::apply(kind, preset, &mut values);
+        let filled = Filled {
+            kind,
+            values,
+            pasted: String::new(),
+        };
+        return answer(&visit, &state, filled, Outcome::default()).await;
+    }
     let asked = if action == "check" {
         Asked::ToCheck
     } else {
@@ -208,7 +228,12 @@ fn refuse(outcome: &mut Outcome, error: LaunchError, values: &Values) {
             sentence,
             registrable,
         } => {
-            outcome.faults.push(("url".to_owned(), sentence));
+            let field = if values.contains_key("url") {
+                "url"
+            } else {
+                "host"
+            };
+            outcome.faults.push((field.to_owned(), sentence));
             outcome.offer = registrable.map(|host| offer(&host));
         }
         LaunchError::Invalid(errors) => outcome.faults.extend(
@@ -357,6 +382,25 @@ fn defaults(state: &AppState, kind: Kind) -> Values {
     values
 }
 
+/// Fills in what a form of one field leaves open: the defaults, and the port on which a registered peer listens.
+async fn complete(state: &AppState, kind: Kind, values: &mut Values) -> Result<(), Trouble> {
+    let mut all = defaults(state, kind);
+    let registered = state
+        .store
+        .peers()
+        .await
+        .map_err(|error| Trouble::storage(&error))?;
+    if kind == Kind::Throughput
+        && let Some(host) = values.get("host")
+        && let Some(known) = peers::known(&registered, host)
+    {
+        all.insert("port".to_owned(), known.peer.ports.throughput.to_string());
+    }
+    all.append(values);
+    *values = all;
+    Ok(())
+}
+
 async fn answer(visit: &Visit, state: &AppState, filled: Filled, outcome: Outcome) -> Response {
     let registered = match state.store.peers().await {
         Ok(peers) => peers,
@@ -385,21 +429,14 @@ async fn answer(visit: &Visit, state: &AppState, filled: Filled, outcome: Outcom
         caps: state.supervisor.caps(),
         open_runs: state.supervisor.open_runs().len(),
         open_files: state.open_files(),
-        peers: registered
-            .iter()
-            .flat_map(|peer| {
-                peer.internal_address
-                    .iter()
-                    .chain(&peer.external_address)
-                    .map(|address| (address.clone(), peer.name.clone()))
-            })
-            .collect(),
+        cpus: state.node.vcpus,
+        peers: registered,
     });
     page(status, &built)
 }
 
 /// Tells one showing of the form from another; it is no secret.
-fn token() -> String {
+pub fn token() -> String {
     let number = || RandomState::new().build_hasher().finish();
     format!("{:016x}{:016x}", number(), number())
 }

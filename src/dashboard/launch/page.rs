@@ -4,14 +4,16 @@ use askama::Template;
 
 use crate::dashboard::fields::{self, ErrorLine, Group, Input, Values};
 use crate::dashboard::frame::{Frame, Place};
-use crate::dashboard::launch::{fields as form_fields, form};
+use crate::dashboard::launch::estimate::{self, MachineLine};
+use crate::dashboard::launch::presets::{self, Preset};
+use crate::dashboard::launch::{fields as form_fields, form, remarks};
 use crate::dashboard::run::rail::Fact;
 use crate::dashboard::run::view;
 use crate::dashboard::words;
 use crate::measure::command_line::{self, Reading, WordNote};
-use crate::measure::objective::Objectives;
-use crate::measure::plan::throughput::Direction;
+use crate::measure::plan::throughput::{Direction, Protocol};
 use crate::measure::plan::{Caps, Kind, Plan, Rate};
+use crate::store::Peer;
 
 /// What one showing of the form is made from.
 pub struct Showing<'a> {
@@ -41,8 +43,10 @@ pub struct Showing<'a> {
     pub open_runs: usize,
     /// Open files that this process may have.
     pub open_files: Option<u64>,
-    /// Addresses of registered peers by host: name.
-    pub peers: Vec<(String, String)>,
+    /// CPUs that this machine has.
+    pub cpus: Option<u32>,
+    /// Registered peers.
+    pub peers: Vec<Peer>,
 }
 
 /// How the page came about.
@@ -85,6 +89,8 @@ pub struct LaunchPage {
     problems: Vec<String>,
     read: Vec<ReadWord>,
     kinds: [KindLink; 6],
+    presets: &'static [Preset],
+    hosts: Vec<(String, String)>,
     errors: Vec<ErrorLine>,
     offer: Option<Offer>,
     checked: Option<String>,
@@ -111,12 +117,6 @@ struct KindLink {
     note: &'static str,
     href: String,
     here: bool,
-}
-
-struct MachineLine {
-    class: &'static str,
-    mark: &'static str,
-    text: String,
 }
 
 /// Reads the form's values into a plan; all faults at once, each under the name of its field.
@@ -154,6 +154,7 @@ pub fn build(showing: Showing<'_>) -> LaunchPage {
         caps,
         open_runs,
         open_files,
+        cpus,
         peers,
     } = showing;
     let read = plan(kind, &values, caps);
@@ -161,23 +162,17 @@ pub fn build(showing: Showing<'_>) -> LaunchPage {
     errors.extend(faults);
     let plan = read.ok();
     let all = form_fields::all(kind);
-    let mut groups = vec![
-        group("Where", form_fields::target(kind), &values, &errors),
-        group("How much", form_fields::amount(kind), &values, &errors),
-        group(
-            match kind {
-                Kind::Fetch | Kind::Path => "For later",
-                Kind::Rate | Kind::Users | Kind::Throughput | Kind::Ping => {
-                    "What would be good enough?"
-                }
-            },
-            form_fields::wanted(kind),
-            &values,
-            &errors,
-        ),
-    ];
-    remark(&mut groups, plan.as_ref(), &values, &peers);
-    let advanced = fields::filled(form_fields::advanced(kind), &values, &errors);
+    let mut groups = groups(kind, &values, &errors);
+    let mut advanced = fields::filled(form_fields::advanced(kind), &values, &errors);
+    remarks::remark(
+        groups
+            .iter_mut()
+            .flat_map(|group| &mut group.fields)
+            .chain(&mut advanced),
+        plan.as_ref(),
+        &values,
+        &peers,
+    );
     let advanced_open = advanced
         .iter()
         .any(|field| field.error.is_some() || is_set(field.name, &field.value));
@@ -210,6 +205,8 @@ pub fn build(showing: Showing<'_>) -> LaunchPage {
         pasted,
         example,
         kinds: kinds(kind, &values),
+        presets: presets::of(kind),
+        hosts: hosts(&peers),
         checked: (asked == Asked::ToCheck && lines.is_empty() && offer.is_none()).then(|| {
             "✓ Every field holds, and the target may be tested. Nothing has been sent.".to_owned()
         }),
@@ -224,13 +221,25 @@ pub fn build(showing: Showing<'_>) -> LaunchPage {
         command,
         cost: plan
             .as_ref()
-            .map(|plan| cost(plan, open_runs))
+            .map(|plan| estimate::cost(plan, open_runs))
             .unwrap_or_default(),
         machine: plan
             .as_ref()
-            .map(|plan| machine(plan, open_files))
+            .map(|plan| estimate::machine(plan, open_files, cpus))
             .unwrap_or_default(),
     }
+}
+
+fn groups(kind: Kind, values: &Values, errors: &[(String, String)]) -> Vec<Group> {
+    let wanted = match kind {
+        Kind::Fetch | Kind::Path => "For later",
+        Kind::Rate | Kind::Users | Kind::Throughput | Kind::Ping => "What would be good enough?",
+    };
+    vec![
+        group("Where", form_fields::target(kind), values, errors),
+        group("How much", form_fields::amount(kind), values, errors),
+        group(wanted, form_fields::wanted(kind), values, errors),
+    ]
 }
 
 fn group(
@@ -250,59 +259,13 @@ fn is_set(name: &str, value: &str) -> bool {
     match name {
         "method" => !value.is_empty() && value != "GET",
         "order" => !value.is_empty() && value != "in_turn",
-        "seed" => !value.is_empty() && value != "0",
+        "seed" | "omit_s" => !value.is_empty() && value != "0",
+        "receive" => !value.is_empty() && value != "copy",
+        "length_bytes" => !value.is_empty() && !matches!(value, "1M" | "1470"),
+        "size_bytes" => !value.is_empty() && value != "56",
+        "timeout_s" => !value.is_empty() && value != "1",
         _ => !value.is_empty(),
     }
-}
-
-/// What speaks for or against values without forbidding them.
-fn remark(groups: &mut [Group], plan: Option<&Plan>, values: &Values, peers: &[(String, String)]) {
-    let Some(plan) = plan else { return };
-    for field in groups.iter_mut().flat_map(|group| &mut group.fields) {
-        match field.name {
-            "url" if field.error.is_none() => {
-                let host = plan.urls().first().and_then(|url| url.host_str());
-                if let Some((_, name)) = peers
-                    .iter()
-                    .find(|(address, _)| Some(address.as_str()) == host)
-                {
-                    field.good = format!("allowed: registered peer {name}.");
-                }
-            }
-            "objective" if field.error.is_none() => {
-                if let Some(warning) = too_few(values, plan) {
-                    field.warn = warning;
-                }
-            }
-            _ => {}
-        }
-    }
-}
-
-/// Says when a plan is too small to prove a share of errors: without one error in n requests, the share is below 3/n
-/// with 95 % confidence.
-fn too_few(values: &Values, plan: &Plan) -> Option<String> {
-    let text = values.get("objective").filter(|text| !text.is_empty())?;
-    Objectives::parse(text).ok()?;
-    let share: f64 = text
-        .split(',')
-        .filter_map(|rule| rule.trim().strip_prefix("errors"))
-        .filter_map(|rule| rule.trim().strip_prefix('<'))
-        .find_map(|limit| {
-            let limit = limit.trim_start_matches('=').trim();
-            limit.strip_suffix('%')?.trim().parse::<f64>().ok()
-        })
-        .map(|percent| percent / 100.0)
-        .filter(|share| *share > 0.0)?;
-    let planned = plan.planned_requests()?;
-    let needed = (3.0 / share).ceil();
-    (needed > planned as f64).then(|| {
-        format!(
-            "{} are too few to prove it: it takes {} without an error.",
-            words::plural(planned, "request", "requests"),
-            words::digits(needed)
-        )
-    })
 }
 
 fn head(plan: Option<&Plan>) -> String {
@@ -357,7 +320,12 @@ fn head(plan: Option<&Plan>) -> String {
             fetch.url.host_str().unwrap_or_default()
         ),
         Plan::Throughput(flow) => format!(
-            "{} {} {}{}",
+            "{}{} {} {}{}",
+            match (flow.protocol, flow.bandwidth_bits_per_second) {
+                (Protocol::Udp, Some(each)) => format!("UDP, {} each: ", words::bits(Some(each))),
+                (Protocol::Udp, None) => "UDP: ".to_owned(),
+                (Protocol::Tcp, _) => String::new(),
+            },
             words::plural(flow.streams.into(), "stream", "streams"),
             match flow.direction {
                 Direction::Send => "to",
@@ -380,6 +348,24 @@ fn head(plan: Option<&Plan>) -> String {
             path.host
         ),
     }
+}
+
+/// The addresses of registered peers as choices for a host: the address, and whose it is.
+pub fn hosts(peers: &[Peer]) -> Vec<(String, String)> {
+    peers
+        .iter()
+        .flat_map(|peer| {
+            let named = |address: &Option<String>, which: &str| {
+                let address = address.clone()?;
+                Some((address, format!("{}, {which} address", peer.name)))
+            };
+            [
+                named(&peer.internal_address, "internal"),
+                named(&peer.external_address, "external"),
+            ]
+        })
+        .flatten()
+        .collect()
 }
 
 fn read_word(word: command_line::Word) -> ReadWord {
@@ -427,95 +413,4 @@ fn kinds(here: Kind, values: &Values) -> [KindLink; 6] {
             here: kind == here,
         }
     })
-}
-
-fn cost(plan: &Plan, open_runs: usize) -> Vec<Fact> {
-    let cost = plan.cost();
-    let fact = |name: &str, value: String| Fact {
-        name: name.to_owned(),
-        value,
-        bad: false,
-    };
-    vec![
-        fact(
-            "Sending",
-            cost.sending_s
-                .map_or_else(|| "as fast as it answers".to_owned(), words::seconds),
-        ),
-        fact(
-            "Last replies by",
-            cost.last_reply_by_s
-                .map_or_else(|| words::DASH.to_owned(), words::seconds),
-        ),
-        fact(
-            "Requests",
-            cost.requests_at_most.map_or_else(
-                || "bounded by time".to_owned(),
-                |number| format!("{} at most", words::count(number)),
-            ),
-        ),
-        fact(
-            "In flight if all hang",
-            words::count(cost.in_flight_if_all_hang),
-        ),
-        fact(
-            "Queue",
-            match open_runs {
-                0 => "empty, starts now".to_owned(),
-                1 => "1 run before it".to_owned(),
-                more => format!("{more} runs before it"),
-            },
-        ),
-    ]
-}
-
-/// Descriptors and local ports against what the plan may need.
-fn machine(plan: &Plan, open_files: Option<u64>) -> Vec<MachineLine> {
-    let needed = plan.cost().in_flight_if_all_hang;
-    let mut lines = Vec::new();
-    if let Some(files) = open_files {
-        // The listeners, the notebook and the pages need some of them too.
-        let free = files.saturating_sub(200);
-        lines.push(if needed <= free {
-            line(
-                true,
-                format!(
-                    "{} file descriptors; this run needs {} at most.",
-                    words::count(files),
-                    words::count(needed)
-                ),
-            )
-        } else {
-            line(
-                false,
-                format!(
-                    "{} file descriptors, and {} connections if all hang: raise them with ulimit -n.",
-                    words::count(files),
-                    words::count(needed)
-                ),
-            )
-        });
-    }
-    if let Plan::Rate(rate) = plan {
-        // A closed connection keeps its local port for 60 s.
-        let ports = rate.peak_rate() * 60.0;
-        if ports > 28_000.0 {
-            lines.push(line(
-                false,
-                format!(
-                    "{} new connections a second need more local ports than one address has in 60 s (about 28\u{202f}000), if they end on this side; more calls per connection need fewer.",
-                    words::digits_short(rate.peak_rate())
-                ),
-            ));
-        }
-    }
-    lines
-}
-
-fn line(good: bool, text: String) -> MachineLine {
-    MachineLine {
-        class: if good { "ok" } else { "warn" },
-        mark: if good { "✓" } else { "!" },
-        text,
-    }
 }

@@ -33,6 +33,14 @@ pub(super) fn values_of(peer: &Peer) -> Values {
         ("zone", peer.zone.clone()),
         ("machine_type", peer.machine_type.clone()),
         ("vcpus", peer.vcpus.map(|cpus| cpus.to_string())),
+        (
+            "memory",
+            peer.memory_bytes
+                .map(|bytes| words::plain(bytes as f64 / GIB)),
+        ),
+        ("egress_tier", peer.egress_tier.clone()),
+        ("price_per_hour", peer.price_per_hour.map(words::plain)),
+        ("metrics_url", peer.metrics_url.clone()),
         ("internal_cap", gigabits(peer.internal_cap_bits_per_second)),
         ("external_cap", gigabits(peer.external_cap_bits_per_second)),
         ("tags", Some(peer.tags.join(", "))),
@@ -56,7 +64,13 @@ pub(super) fn record(values: &Values) -> (Value, Vec<(String, String)>) {
         let address = text(name).trim_matches(['[', ']']);
         record.insert(name.to_owned(), optional(address));
     }
-    for name in ["region", "zone", "machine_type"] {
+    for name in [
+        "region",
+        "zone",
+        "machine_type",
+        "egress_tier",
+        "metrics_url",
+    ] {
         record.insert(name.to_owned(), optional(text(name)));
     }
     let mut whole = |name: &str| match text(name) {
@@ -80,19 +94,32 @@ pub(super) fn record(values: &Values) -> (Value, Vec<(String, String)>) {
         }
     }
     record.insert("ports".to_owned(), ports.into());
+    let mut number = |field: &str, factor: f64| match text(field) {
+        "" => None,
+        value => value
+            .parse::<f64>()
+            .ok()
+            .filter(|number| number.is_finite())
+            .map(|number| number * factor)
+            .or_else(|| {
+                faults.push((field.to_owned(), "A number, such as 1.5".to_owned()));
+                None
+            }),
+    };
     for (field, name) in CAPS {
-        let cap = match text(field) {
-            "" => Value::Null,
-            value => value.parse::<f64>().map_or_else(
-                |_| {
-                    faults.push((field.to_owned(), "A number, such as 1.5".to_owned()));
-                    Value::Null
-                },
-                |gigabits| (gigabits * 1e9).into(),
-            ),
-        };
-        record.insert(name.to_owned(), cap);
+        record.insert(name.to_owned(), number(field, 1e9).into());
     }
+    record.insert(
+        "price_per_hour".to_owned(),
+        number("price_per_hour", 1.0).into(),
+    );
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a number that is too large or negative saturates, and is then refused by its range"
+    )]
+    let memory = number("memory", GIB).map(|bytes| bytes.round() as u64);
+    record.insert("memory_bytes".to_owned(), memory.into());
     record.insert("tags".to_owned(), launch::tags(text("tags")).into());
     record.insert(
         "confirm_public".to_owned(),
@@ -109,9 +136,12 @@ pub(super) fn faults(errors: Vec<FieldError>) -> Vec<(String, String)> {
             let port = PORTS
                 .iter()
                 .find(|(_, port)| error.field == format!("ports.{port}"));
-            let cap = CAPS.iter().find(|(_, name)| error.field == *name);
+            let other = CAPS
+                .iter()
+                .chain(&[("memory", "memory_bytes")])
+                .find(|(_, name)| error.field == *name);
             let field = port
-                .or(cap)
+                .or(other)
                 .map_or(error.field.as_str(), |(field, _)| field);
             let message = if field == "confirm_public" {
                 "Confirm this: one of the addresses is public".to_owned()
@@ -130,6 +160,9 @@ fn optional(text: &str) -> Value {
         text.into()
     }
 }
+
+/// Bytes of a GiB.
+const GIB: f64 = 1_073_741_824.0;
 
 /// The form's fields for ports, and the ports of the record.
 const PORTS: [(&str, &str); 3] = [
@@ -159,11 +192,12 @@ const fn field(
         class: "c2 h",
         input: Input::Text(mode),
         mono: false,
+        list: "",
     }
 }
 
 /// Its name and addresses.
-pub(super) const NAMES: [Field; 5] = [
+pub(super) const NAMES: [Field; 7] = [
     field("name", "Name", "1 to 64 characters", "", "text"),
     Field {
         mono: true,
@@ -186,9 +220,23 @@ pub(super) const NAMES: [Field; 5] = [
         )
     },
     field(
+        "throughput_port",
+        "iperf port",
+        "iperf 2, TCP and UDP; usually 5001",
+        "",
+        "numeric",
+    ),
+    field(
         "workload_port",
         "Workload port",
         "where its web server listens",
+        "",
+        "numeric",
+    ),
+    field(
+        "dashboard_port",
+        "Dashboard port",
+        "usually 8080",
         "",
         "numeric",
     ),
@@ -206,7 +254,7 @@ pub(super) const NAMES: [Field; 5] = [
 ];
 
 /// What kind of machine it is.
-pub(super) const MACHINE: [Field; 9] = [
+pub(super) const MACHINE: [Field; 11] = [
     field("region", "Region", "such as europe-west1", "", "text"),
     field("zone", "Zone", "such as europe-west1-b", "", "text"),
     field(
@@ -224,6 +272,27 @@ pub(super) const MACHINE: [Field; 9] = [
         "numeric",
     ),
     field(
+        "memory",
+        "Memory",
+        "counted by 1024: 1 GiB = 2³⁰ bytes",
+        "GiB",
+        "decimal",
+    ),
+    field(
+        "price_per_hour",
+        "Price",
+        "in your currency, for Gbit/s per price",
+        "per hour",
+        "decimal",
+    ),
+    field(
+        "egress_tier",
+        "Egress tier",
+        "such as DEFAULT or TIER_1",
+        "",
+        "text",
+    ),
+    field(
         "internal_cap",
         "Documented cap, internal",
         "decimal: 10⁹ bit/s",
@@ -237,20 +306,17 @@ pub(super) const MACHINE: [Field; 9] = [
         "Gbit/s",
         "decimal",
     ),
-    field(
-        "throughput_port",
-        "iperf port",
-        "usually 5001",
-        "",
-        "numeric",
-    ),
-    field(
-        "dashboard_port",
-        "Dashboard port",
-        "usually 8080",
-        "",
-        "numeric",
-    ),
+    Field {
+        class: "c4",
+        mono: true,
+        ..field(
+            "metrics_url",
+            "Metrics",
+            "where its metrics can be read, http or https",
+            "",
+            "url",
+        )
+    },
     field("tags", "Tags", "separated by commas", "", "text"),
 ];
 
@@ -275,6 +341,10 @@ mod tests {
             ("internal_address", "10.0.0.2"),
             ("internal_cap", "1.5"),
             ("vcpus", "4"),
+            ("memory", "16"),
+            ("price_per_hour", "0.19"),
+            ("egress_tier", "TIER_1"),
+            ("metrics_url", "http://10.0.0.2:9100/metrics"),
             ("workload_port", "81"),
             ("tags", "a, b"),
         ] {
@@ -285,6 +355,8 @@ mod tests {
         let peer = read_peer(&json, None).unwrap();
         assert_eq!(peer.internal_cap_bits_per_second, Some(1.5e9));
         assert_eq!(peer.ports.workload, 81);
+        assert_eq!(peer.memory_bytes, Some(16 << 30));
+        assert_eq!(peer.price_per_hour, Some(0.19));
         let (again, _) = record(&values_of(&peer));
         assert_eq!(read_peer(&again, Some(&peer)).unwrap(), peer);
     }

@@ -1,6 +1,7 @@
 //! The registry of peers as a page: list, form, and the consent that a public address needs.
 
 mod form;
+mod whose;
 
 use std::net::IpAddr;
 
@@ -24,6 +25,7 @@ use crate::supervisor::PeerError;
 
 pub use form::minimal;
 use form::{MACHINE, NAMES, values_of};
+pub use whose::{known, whose};
 
 #[derive(Template)]
 #[template(path = "peers.html")]
@@ -52,10 +54,12 @@ struct PeerLine {
     place: String,
     machine: String,
     size: String,
-    workload: u16,
+    caps: String,
+    tier: String,
+    ports: String,
     tags: Vec<String>,
     target: String,
-    run_href: String,
+    starts: Vec<(&'static str, String)>,
 }
 
 /// Answers `GET /peers`; `?edit=NAME` fills the form with that peer.
@@ -206,11 +210,15 @@ async fn answer(visit: &Visit, state: &AppState, shown: Shown) -> Response {
         Err(error) => return Trouble::storage(&error).answer(visit.frame()),
     };
     let mut values = shown.values;
-    if !values.contains_key("workload_port") {
-        values.insert(
-            "workload_port".to_owned(),
-            Ports::default().workload.to_string(),
-        );
+    let usual = Ports::default();
+    for (name, port) in [
+        ("throughput_port", usual.throughput),
+        ("workload_port", usual.workload),
+        ("dashboard_port", usual.dashboard),
+    ] {
+        values
+            .entry(name.to_owned())
+            .or_insert_with(|| port.to_string());
     }
     let group = |legend, list: &[Field]| Group {
         legend,
@@ -271,14 +279,67 @@ fn line(peer: &Peer) -> PeerLine {
             place.join(", ")
         },
         machine: text(&peer.machine_type),
-        size: peer
-            .vcpus
-            .map_or_else(String::new, |cpus| format!("{cpus}\u{a0}vCPU")),
-        workload: peer.ports.workload,
+        size: size(peer),
+        caps: caps(peer),
+        tier: peer.egress_tier.clone().unwrap_or_default(),
+        ports: format!(
+            "{} iperf, {} web, {} pages",
+            peer.ports.throughput, peer.ports.workload, peer.ports.dashboard
+        ),
         tags: peer.tags.clone(),
-        run_href: context::query("/runs/new", &[("kind", "rate"), ("url", &url)]),
+        starts: starts(peer, &target, &url),
         target,
     }
+}
+
+/// CPUs, memory and price, as far as they are known.
+fn size(peer: &Peer) -> String {
+    let parts = [
+        peer.vcpus.map(|cpus| format!("{cpus}\u{a0}vCPU")),
+        peer.memory_bytes.map(|bytes| {
+            format!(
+                "{}\u{a0}GiB",
+                words::digits_short(bytes as f64 / 1_073_741_824.0)
+            )
+        }),
+        peer.price_per_hour
+            .map(|price| format!("{} an hour", words::plain(price))),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// The documented caps, internal and external.
+fn caps(peer: &Peer) -> String {
+    let parts = [
+        (peer.internal_cap_bits_per_second, "internal"),
+        (peer.external_cap_bits_per_second, "external"),
+    ];
+    let parts: Vec<String> = parts
+        .into_iter()
+        .filter_map(|(cap, which)| Some(format!("{} {which}", words::bits(Some(cap?)))))
+        .collect();
+    if parts.is_empty() {
+        words::DASH.to_owned()
+    } else {
+        parts.join(", ")
+    }
+}
+
+/// The runs that can be started against it, each as a filled form.
+fn starts(peer: &Peer, target: &str, url: &str) -> Vec<(&'static str, String)> {
+    let port = peer.ports.throughput.to_string();
+    let host = ("host", target);
+    [
+        (
+            "Throughput",
+            vec![("kind", "throughput"), host, ("port", port.as_str())],
+        ),
+        ("Ping", vec![("kind", "ping"), host]),
+        ("Path", vec![("kind", "path"), host]),
+        ("HTTP", vec![("kind", "rate"), ("url", url)]),
+    ]
+    .map(|(word, pairs)| (word, context::query("/runs/new", &pairs)))
+    .into()
 }
 
 fn taken() -> Vec<(String, String)> {

@@ -123,7 +123,7 @@ fn trouble(name: &str) -> String {
         "clock_steady" => "the clock stepped",
         "streams_overlap" => "the streams did not run together",
         "not_shared_host" => "target and generator share a machine",
-        "complete" => "some requests have no outcome",
+        "complete" => "it is not complete",
         other => return other.replace('_', " "),
     }
     .to_owned()

@@ -24,6 +24,8 @@ pub struct FigureView {
     pub rows: Vec<Vec<Cell>>,
     /// Why there is nothing to draw.
     pub empty: Option<String>,
+    /// Whether it is drawn half as wide as the column.
+    pub half: bool,
     /// Which download holds its figures.
     pub csv: &'static str,
     /// Whether addresses on this server may be linked.
@@ -72,8 +74,10 @@ fn view(run: i64, figure: Figure, names: &[&str]) -> FigureView {
         head,
         rows,
         empty: figure.empty,
+        half: figure.pair,
         csv: match figure.name {
-            "replies-over-time" => "intervals.csv",
+            "replies-over-time" | "throughput" | "streams" | "retransmits" | "rtt" | "loss"
+            | "ping" => "intervals.csv",
             _ => "requests.csv",
         },
         links: true,

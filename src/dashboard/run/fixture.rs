@@ -1,11 +1,17 @@
-//! A run for the tests of the pages: 20 requests, one of them a timeout, two backends.
+//! Runs for the tests of the pages: 20 requests, one of them a timeout, two backends; and streams of three seconds.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
 
+use crate::measure::flow::{
+    CpuTick, Echo, FlowBatch, FlowEnd, StreamEnd, StreamTick, TcpTick, UdpEnd, Way,
+};
+use crate::measure::flow_series::FlowSeries;
+use crate::measure::fold::{Fold, Measured, Series};
 use crate::measure::outcome::Outcome;
+use crate::measure::plan::throughput::Protocol;
 use crate::measure::plan::{Caps, Plan};
 use crate::measure::run::{
     Check, Environment, ObjectiveResult, Origin, Progress, Run, Severity, State,
@@ -123,5 +129,137 @@ fn sample(seq: u64) -> RequestSample {
         region: None,
         server_timing: None,
         detail: None,
+    }
+}
+
+/// A finished throughput run of three seconds with its series; `plan` holds what differs from a plain test of
+/// one TCP stream to 10.128.0.10. Stream n moves n × 100 MB a second, and the other end counts the same.
+pub(super) fn throughput(plan: &serde_json::Value) -> (Run, FlowSeries) {
+    let mut object = json!({"kind": "throughput", "host": "10.128.0.10", "duration_s": 3});
+    if let (Some(object), Some(more)) = (object.as_object_mut(), plan.as_object()) {
+        object.extend(more.clone());
+    }
+    let plan = Plan::from_json(&object, &Caps::default()).expect("a valid plan");
+    let Plan::Throughput(flow) = &plan else {
+        unreachable!("its kind says so");
+    };
+    let tcp = flow.protocol == Protocol::Tcp;
+    let ways: Vec<(Way, u32)> = [(Way::Send, flow.flows().0), (Way::Receive, flow.flows().1)]
+        .into_iter()
+        .filter(|(_, streams)| *streams > 0)
+        .collect();
+    let mut fold = Fold::new(&plan);
+    for second in 0..3 {
+        fold.push(&Measured::Flow(FlowBatch {
+            until: Duration::from_secs(second + 1),
+            ticks: ways
+                .iter()
+                .flat_map(|(way, streams)| (1..=*streams).map(|n| tick(*way, n, second, tcp)))
+                .collect(),
+            echoes: echoes(second),
+            cpu: Some(CpuTick {
+                busy: 0.38,
+                busiest: 0.6,
+                ..CpuTick::default()
+            }),
+        }));
+    }
+    let end = FlowEnd {
+        duration: Duration::from_secs(3),
+        streams: ways
+            .iter()
+            .flat_map(|(way, streams)| (1..=*streams).map(|n| stream_end(*way, n, tcp)))
+            .collect(),
+        send_buffer: (flow.window_bytes, Some(2_626_560)),
+        congestion: tcp.then(|| "cubic".to_owned()),
+        cpu: (Duration::from_millis(120), Duration::from_millis(900)),
+        peer: Some("iperf 2.1.8".to_owned()),
+        ..FlowEnd::default()
+    }
+    .into();
+    fold.finish(&end);
+    let summary = fold.summary(&end);
+    let Series::Flow(series) = fold.series(&end) else {
+        unreachable!("of the plan's kind");
+    };
+    let (mut run, _) = rate();
+    run.id = 52;
+    run.kind = plan.kind();
+    run.command = "iperf -c 10.128.0.10 -t 3".to_owned();
+    run.plan = plan;
+    run.summary = summary;
+    run.objectives = Vec::new();
+    run.title = Some("16 streams carry 1.2 Gbit/s to 10.128.0.10:5001".to_owned());
+    run.verdict = Some("What limits it the evidence does not show.".to_owned());
+    (run, series)
+}
+
+fn tick(way: Way, stream: u32, second: u64, tcp: bool) -> StreamTick {
+    let bytes = u64::from(stream) * 100_000_000;
+    StreamTick {
+        stream,
+        way: Some(way),
+        from: Duration::from_secs(second),
+        to: Duration::from_secs(second + 1),
+        bytes,
+        tcp: (tcp && way == Way::Send).then(|| TcpTick {
+            acked_bytes: bytes,
+            retransmits: 2,
+            retransmitted_bytes: 17_688,
+            rtt: Duration::from_micros(1_800),
+            min_rtt: Duration::from_micros(200),
+            cwnd_bytes: 400_000,
+            mss_bytes: 8_844,
+            busy: Duration::from_millis(990),
+            peer_window_bytes: Some(3_000_000),
+            ..TcpTick::default()
+        }),
+        cpu: Duration::from_millis(200),
+        ..StreamTick::default()
+    }
+}
+
+/// Twenty before the load, then twenty a second beside it.
+fn echoes(second: u64) -> Vec<Echo> {
+    let probe = |seq: u32, loaded: bool| Echo {
+        seq,
+        at: Duration::from_millis(u64::from(seq % 20) * 50 + second * 1_000),
+        rtt: Some(Duration::from_micros(if loaded { 1_800 } else { 200 })),
+        ttl: None,
+        duplicates: 0,
+        loaded,
+    };
+    let first = u32::try_from(second * 20).expect("three seconds");
+    let idle = (1..=20).map(|seq| probe(seq, false));
+    let loaded = (1..=20).map(|seq| probe(20 + first + seq, true));
+    idle.filter(|_| second == 0).chain(loaded).collect()
+}
+
+fn stream_end(way: Way, stream: u32, tcp: bool) -> StreamEnd {
+    let bytes = u64::from(stream) * 300_000_000;
+    let sends = way == Way::Send;
+    let address = |port: u32| format!("10.128.0.11:{port}").parse().ok();
+    StreamEnd {
+        stream,
+        way: Some(way),
+        local: address(41_000 + stream),
+        remote: "10.128.0.10:5001".parse().ok(),
+        first: Some(Duration::ZERO),
+        last: Some(Duration::from_secs(3)),
+        bytes,
+        acked_bytes: (tcp && sends).then_some(bytes),
+        peer_bytes: Some(bytes),
+        retransmits: (tcp && sends).then_some(6),
+        rtt: (tcp && sends).then(|| Duration::from_micros(1_800)),
+        datagrams_sent: (!tcp && sends).then_some(1_000),
+        udp: (!tcp).then_some(UdpEnd {
+            datagrams: 1_000,
+            lost: 2,
+            out_of_order: 1,
+            duplicated: Some(0),
+            jitter: Some(Duration::from_micros(12)),
+            dropped_by_receiver: Some(0),
+        }),
+        failed: None,
     }
 }

@@ -12,13 +12,17 @@ use crate::dashboard::context::Visit;
 use crate::dashboard::error::Trouble;
 use crate::dashboard::frame::{Place, page};
 use crate::dashboard::launch;
+use crate::dashboard::peers;
+use crate::dashboard::run::echo_parts::LISTED;
 use crate::dashboard::run::old;
 use crate::dashboard::run::pages::{DeletePage, LivePart, RunPage};
-use crate::dashboard::run::view::{self, Rows, RunView};
-use crate::measure::fold::Series;
+use crate::dashboard::run::view::{self, Beside, RunView};
+use crate::measure::fold::{Interval, Series};
+use crate::measure::plan::Kind;
 use crate::measure::run::{Run, State};
+use crate::measure::summary::flow::EchoRow;
 use crate::state::AppState;
-use crate::store::Patch;
+use crate::store::{Patch, StoreError};
 use crate::supervisor::NotRunning;
 
 /// A run with what its page draws.
@@ -27,6 +31,8 @@ pub struct Found {
     pub run: Run,
     /// What the charts are drawn from.
     pub series: Option<Series>,
+    /// The first packets of a ping that still runs.
+    pub echoes: Vec<EchoRow>,
 }
 
 /// The run of this number as it stands in an address.
@@ -35,7 +41,16 @@ pub async fn find(state: &AppState, id: &str) -> Result<Found, Trouble> {
         return Err(Trouble::no_run(id));
     };
     if let Some(live) = state.supervisor.live(number) {
+        let echoes = live.intervals.into_iter().filter_map(|row| match row {
+            Interval::Echo(echo) => Some(echo),
+            Interval::Http(_) | Interval::Flow(_) => None,
+        });
         return Ok(Found {
+            echoes: if live.run.kind == Kind::Ping {
+                echoes.take(LISTED).collect()
+            } else {
+                Vec::new()
+            },
             run: live.run,
             series: Some(live.series),
         });
@@ -48,25 +63,46 @@ pub async fn find(state: &AppState, id: &str) -> Result<Found, Trouble> {
         .map_err(read)?
         .ok_or_else(|| Trouble::no_run(id))?;
     let series = state.store.series(number).await.map_err(read)?;
-    Ok(Found { run, series })
+    Ok(Found {
+        run,
+        series,
+        echoes: Vec::new(),
+    })
 }
 
 /// The words and charts of a run; drawing takes CPU, so it is done beside the pages.
 pub async fn draw(state: &AppState, found: Found) -> Result<RunView, Trouble> {
-    let Found { run, series } = found;
-    let mut rows = Rows::default();
-    if run.state.is_final() {
-        let read = |error| Trouble::storage(&error);
-        rows.requests = Some(state.store.rows_count(run.id).await.map_err(read)?);
-        rows.intervals = Some(state.store.intervals_count(run.id).await.map_err(read)?);
-    }
+    let Found {
+        run,
+        series,
+        echoes,
+    } = found;
+    let beside = beside(state, &run, echoes)
+        .await
+        .map_err(|error| Trouble::storage(&error))?;
     tokio::task::spawn_blocking(move || {
-        let mut view = view::view(&run, series.as_ref(), rows);
+        let mut view = view::view(&run, series.as_ref(), &beside);
         view.old = old::old(&run);
         view
     })
     .await
     .map_err(|error| Trouble::storage(&error))
+}
+
+async fn beside(state: &AppState, run: &Run, echoes: Vec<EchoRow>) -> Result<Beside, StoreError> {
+    let mut beside = Beside {
+        echoes,
+        peer: peers::whose(&state.store.peers().await?, &run.plan),
+        ..Beside::default()
+    };
+    if run.state.is_final() {
+        beside.requests = Some(state.store.rows_count(run.id).await?);
+        beside.intervals = Some(state.store.intervals_count(run.id).await?);
+        if run.kind == Kind::Ping {
+            beside.echoes = state.store.echoes(run.id, 0, LISTED).await?;
+        }
+    }
+    Ok(beside)
 }
 
 /// Answers `GET /runs/{id}`.

@@ -18,7 +18,7 @@ pub struct Key {
     pub hot: bool,
 }
 
-/// The key figures of this summary, whole or so far.
+/// The key figures of an HTTP run's summary, whole or so far; those of other kinds have files of their own.
 pub fn keys(plan: &Plan, summary: &Summary, live: bool) -> Vec<Key> {
     match summary {
         Summary::Rate(figures) if live => {
@@ -245,7 +245,7 @@ fn split_percent(text: &str) -> Measure {
     }
 }
 
-fn key(name: &str, value: Measure, sub: String) -> Key {
+pub(super) fn key(name: &str, value: Measure, sub: String) -> Key {
     Key {
         name: name.to_owned(),
         value,

@@ -3,8 +3,11 @@
 use std::ops::Range;
 
 use crate::dashboard::words;
+use crate::measure::plan::Plan;
+use crate::measure::plan::throughput::{Dialect, Direction, Protocol, ThroughputPlan};
 use crate::measure::run::{Run, State};
-use crate::measure::summary::Summary;
+use crate::measure::summary::flow::ThroughputSummary;
+use crate::measure::summary::{RateSummary, Summary};
 use crate::measure::verdict::httperf::{Misleading, httperf_view};
 use crate::report;
 
@@ -43,10 +46,89 @@ pub struct Truth {
 
 /// The panel for this run; `None` where there is nothing to compare.
 pub fn old(run: &Run) -> Option<Old> {
-    let Some(Summary::Rate(summary)) = &run.summary else {
+    if run.state != State::Finished {
         return None;
+    }
+    match (&run.plan, &run.summary) {
+        (Plan::Rate(_), Some(Summary::Rate(summary))) => httperf(run, summary),
+        (Plan::Throughput(plan), Some(Summary::Throughput(summary))) => iperf(plan, summary),
+        _ => None,
+    }
+}
+
+/// iperf's own line: the sender's bytes over its time, in its own units.
+fn iperf(plan: &ThroughputPlan, summary: &ThroughputSummary) -> Option<Old> {
+    let headline = summary.bits_per_second.filter(|rate| *rate > 0.0)?;
+    let seconds = summary.duration_s;
+    if plan.protocol == Protocol::Udp || !summary.directions.is_empty() || seconds <= 0.0 {
+        return None;
+    }
+    let sends = plan.direction == Direction::Send;
+    let bytes = if sends {
+        summary.bytes_sent
+    } else {
+        summary.bytes_received
+    }?;
+    let rate = bytes as f64 * 8.0 / seconds;
+    let (tool, sum) = match plan.dialect {
+        Dialect::Iperf2 => ("iperf", if plan.streams > 1 { "[SUM]" } else { "[  1]" }),
+        Dialect::Iperf3 => ("iperf3", if plan.streams > 1 { "[SUM]" } else { "[  5]" }),
     };
-    if run.state != State::Finished || summary.replies == 0 {
+    let line = format!(
+        "{sum} 0.00-{seconds:.2} sec  {}  {}",
+        in_units(bytes as f64, 1024.0, "Bytes"),
+        in_units(rate, 1000.0, "bits/sec")
+    );
+    let units = format!("Its bytes are counted by 1024: {}.", words::volume(bytes));
+    let same = (rate / headline - 1.0).abs() <= 0.02;
+    let said = words::bits(Some(rate));
+    Some(if same {
+        Old {
+            head: format!("{tool} would have told you the same {said}, and nothing else"),
+            lead: format!(
+                "It prints {line}. {units} It does not say what limited it, what the load did to round trips, or whether both ends counted the same."
+            ),
+            ..Old::default()
+        }
+    } else {
+        let arrived = summary.bytes_received.or(summary.bytes_acknowledged);
+        let why = if sends && arrived.is_some_and(|arrived| arrived < bytes) {
+            "It counts what was handed to the kernel, and some of that had not arrived."
+        } else {
+            "It counts over all of the time, also while not all streams ran."
+        };
+        Old {
+            head: format!(
+                "{tool} would have told you {said}; it was {}",
+                words::bits(Some(headline))
+            ),
+            lead: format!("It prints {line}. {units} {why}"),
+            ..Old::default()
+        }
+    })
+}
+
+/// A figure as iperf prints it: three digits, and a letter for the unit.
+fn in_units(value: f64, step: f64, name: &str) -> String {
+    let mut value = value;
+    let mut letter = "";
+    for next in ["K", "M", "G", "T"] {
+        if value < step {
+            break;
+        }
+        value /= step;
+        letter = next;
+    }
+    let places = if value < 9.995 {
+        2
+    } else {
+        usize::from(value < 99.95)
+    };
+    format!("{value:.places$} {letter}{name}")
+}
+
+fn httperf(run: &Run, summary: &RateSummary) -> Option<Old> {
+    if summary.replies == 0 {
         return None;
     }
     let view = httperf_view(summary);
@@ -136,6 +218,26 @@ fn place(text: &str, label: &str) -> Option<Range<usize>> {
 mod tests {
     use super::*;
     use crate::dashboard::run::fixture;
+
+    #[test]
+    fn iperfs_line_is_in_its_own_units_and_its_truth_beside_it() {
+        let (run, _) = fixture::throughput(&serde_json::json!({"streams": 4}));
+        let old = old(&run).unwrap();
+        assert!(
+            old.head.contains("the same 8.00\u{a0}Gbit/s"),
+            "{}",
+            old.head
+        );
+        assert!(
+            old.lead
+                .contains("[SUM] 0.00-3.00 sec  2.79 GBytes  8.00 Gbits/sec"),
+            "{}",
+            old.lead
+        );
+        assert!(old.lead.contains("3.0\u{a0}GB"), "{}", old.lead);
+        let (two, _) = fixture::throughput(&serde_json::json!({"direction": "both"}));
+        assert_eq!(super::old(&two), None);
+    }
 
     #[test]
     fn each_misleading_figure_is_marked_where_httperf_prints_it() {

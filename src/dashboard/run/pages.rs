@@ -42,12 +42,12 @@ mod tests {
     use super::*;
     use crate::dashboard::frame::{Frame, Place, Theme};
     use crate::dashboard::run::fixture;
-    use crate::dashboard::run::view::{Rows, view};
+    use crate::dashboard::run::view::{Beside, view};
     use crate::measure::fold::Series;
 
     fn page(name: &str) -> String {
         let (run, series) = fixture::rate();
-        let mut view = view(&run, Some(&Series::Http(series)), Rows::default());
+        let mut view = view(&run, Some(&Series::Http(series)), &Beside::default());
         view.actions = true;
         let frame = Frame::new("eu-a", vec!["4 vCPU".to_owned()], Theme::System, "/runs/41")
             .at(Place::Runs, name);

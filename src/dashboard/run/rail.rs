@@ -1,5 +1,6 @@
 //! The rail beside a report: outcomes, plan and environment as pairs of words.
 
+use crate::dashboard::run::flow_rail;
 use crate::dashboard::words;
 use crate::measure::outcome::Outcome;
 use crate::measure::plan::{Order, Plan, Rate, RatePlan, Schedule, Tls, UsersPlan};
@@ -84,7 +85,9 @@ pub fn plan(plan: &Plan) -> Vec<Fact> {
             out.extend(tls(&plan.tls, plan.url.scheme() == "https"));
             out
         }
-        Plan::Throughput(_) | Plan::Ping(_) | Plan::Path(_) => Vec::new(),
+        Plan::Throughput(plan) => flow_rail::throughput(plan),
+        Plan::Ping(plan) => flow_rail::ping(plan),
+        Plan::Path(plan) => flow_rail::of_path(plan),
     }
 }
 
@@ -248,7 +251,7 @@ pub fn environment(node: &str, environment: &Environment) -> Vec<Fact> {
     out
 }
 
-fn fact(name: &str, value: &str, bad: bool) -> Fact {
+pub(super) fn fact(name: &str, value: &str, bad: bool) -> Fact {
     Fact {
         name: name.to_owned(),
         value: value.to_owned(),

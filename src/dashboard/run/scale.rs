@@ -1,23 +1,30 @@
 //! What a run's tide ruler holds against each other.
 
 use crate::dashboard::ruler::{self, Ruler};
+use crate::dashboard::run::flow_words;
 use crate::dashboard::words;
+use crate::measure::fold::Series;
+use crate::measure::plan::Plan;
+use crate::measure::plan::throughput::{Direction, ThroughputPlan};
 use crate::measure::run::{Run, State};
-use crate::measure::series::HttpSeries;
+use crate::measure::summary::flow::{PathSummary, PingSummary, ThroughputSummary};
 use crate::measure::summary::{FetchSummary, Summary};
 
 /// Fewer requests than this make no rate worth a ruler.
 const RATE_FROM: u64 = 20;
 
 /// The ruler of this run: its progress, then what it got against what it was meant to get.
-pub(super) fn of(run: &Run, series: Option<&HttpSeries>) -> Option<Ruler> {
+pub(super) fn of(run: &Run, series: Option<&Series>) -> Option<Ruler> {
     if run.state == State::Queued {
         return None;
     }
     if run.state == State::Running {
-        let done = series.map_or(0.0, |series| series.covers_s);
-        let of = series
-            .and_then(|series| series.planned_s)
+        let (done, planned) = match series {
+            Some(Series::Http(series)) => (series.covers_s, series.planned_s),
+            Some(Series::Flow(series)) => (series.covers_s, series.planned_s),
+            None => (0.0, None),
+        };
+        let of = planned
             .or_else(|| run.plan.expected_duration_s())
             .filter(|of| *of > 0.0);
         return Some(ruler::progress(done, of));
@@ -58,8 +65,80 @@ pub(super) fn of(run: &Run, series: Option<&HttpSeries>) -> Option<Ruler> {
             ))
         }
         Summary::Fetch(figures) => fetch_ruler(figures),
-        Summary::Throughput(_) | Summary::Ping(_) | Summary::Path(_) => None,
+        Summary::Throughput(figures) => match &run.plan {
+            Plan::Throughput(plan) => throughput_ruler(plan, figures),
+            _ => None,
+        },
+        Summary::Ping(figures) => ping_ruler(figures),
+        Summary::Path(figures) => path_ruler(figures),
     }
+}
+
+/// The headline against the documented cap of the sender, else against the bandwidth that was asked for; of two
+/// directions the one that this node sends.
+fn throughput_ruler(plan: &ThroughputPlan, figures: &ThroughputSummary) -> Option<Ruler> {
+    let ways = flow_words::ways(plan, figures);
+    let (way, part) = ways.first()?;
+    let rate = part
+        .bits_per_second
+        .or(part.bits_per_second_whole)
+        .filter(|rate| rate.is_finite())?;
+    let applies = *way == "send" || plan.direction == Direction::Receive;
+    let cap = part
+        .egress_cap_bits_per_second
+        .filter(|cap| applies && *cap > 0.0);
+    let (reference, name) = match cap {
+        Some(cap) => (cap, "documented cap"),
+        None => (flow_words::asked(plan)?, "asked for"),
+    };
+    let (factor, unit) = words::bits_unit(rate.max(reference));
+    let verb = match (part.bytes_received.is_some(), ways.len()) {
+        (_, 2) => "in the direction of sending",
+        (true, _) => "received",
+        (false, _) => "acknowledged",
+    };
+    Some(ruler::against(
+        rate / factor,
+        &format!("{}\u{a0}{unit} {verb}", words::digits(rate / factor)),
+        reference / factor,
+        &format!(
+            "{}\u{a0}{unit} {name}",
+            words::digits_short(reference / factor)
+        ),
+    ))
+}
+
+/// From the shortest to the longest round trip.
+fn ping_ruler(figures: &PingSummary) -> Option<Ruler> {
+    let rtt = &figures.rtt_ms.figures;
+    let (low, middle, high) = (rtt.min?, rtt.median?, rtt.max?);
+    let factor = if high >= 1000.0 { 1e-3 } else { 1.0 };
+    (rtt.count > 1 && high > 0.0).then(|| {
+        ruler::spread(
+            (low * factor, high * factor),
+            &format!("{} longest", words::ms(Some(high))),
+            (
+                middle * factor,
+                &format!("{} median", words::ms(Some(middle))),
+            ),
+        )
+    })
+}
+
+/// What gets through against what was expected, else against this machine's interface.
+fn path_ruler(figures: &PathSummary) -> Option<Ruler> {
+    let mtu = figures.path_mtu?;
+    let (reference, name) = match (figures.expected_mtu, figures.interface_mtu) {
+        (Some(expected), _) => (expected, "expected"),
+        (None, Some(own)) => (own, "MTU of the interface"),
+        (None, None) => return None,
+    };
+    Some(ruler::against(
+        f64::from(mtu),
+        &format!("{}\u{a0}bytes get through", words::count(mtu.into())),
+        f64::from(reference),
+        &format!("{} {name}", words::count(reference.into())),
+    ))
 }
 
 fn fetch_ruler(figures: &FetchSummary) -> Option<Ruler> {

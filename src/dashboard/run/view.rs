@@ -1,22 +1,28 @@
 //! A run as its page shows it: every word, in the order of the page.
 
-use crate::chart::{self, ChartInput, Figure, FlowChartInput, FlowRun};
 use crate::dashboard::ruler::Ruler;
 use crate::dashboard::run::answered::{self, Answered};
 use crate::dashboard::run::belief::{self, Belief};
+use crate::dashboard::run::echo_parts;
+use crate::dashboard::run::ends;
 use crate::dashboard::run::figures::{self, FigureView};
+use crate::dashboard::run::files::{self, FileLine};
+use crate::dashboard::run::flow_keys::{Flow, Side};
 use crate::dashboard::run::keys::{self, Key};
+use crate::dashboard::run::limits::{self, Limits};
 use crate::dashboard::run::old::Old;
 use crate::dashboard::run::rail::{self, Fact};
-use crate::dashboard::run::scale;
+use crate::dashboard::run::table::Table;
+use crate::dashboard::run::{drawings, flow_rail, flow_words, scale, streams};
 use crate::dashboard::words::{self, Piece};
 use crate::measure::command_line;
-use crate::measure::flow_series::FlowSeries;
 use crate::measure::fold::Series;
 use crate::measure::outcome::Outcome;
+use crate::measure::plan::ping::PingMethod;
+use crate::measure::plan::throughput::{Dialect, Protocol};
 use crate::measure::plan::{Kind, Plan};
-use crate::measure::run::{Limit, ObjectiveResult, Run, State};
-use crate::measure::series::HttpSeries;
+use crate::measure::run::{ObjectiveResult, Origin, Run, State};
+use crate::measure::summary::flow::EchoRow;
 use crate::measure::summary::{FailureText, Summary};
 
 /// Everything that the body of a run's page says.
@@ -29,7 +35,11 @@ pub struct RunView {
     /// Its number.
     pub id: i64,
     /// Its kind in words.
-    pub kind: &'static str,
+    pub kind: String,
+    /// Where it came from, unless this node was asked for it.
+    pub origin: Option<&'static str>,
+    /// What makes its figures other than a plain test's, such as `receive: discard`.
+    pub short_cuts: Option<String>,
     /// Its state in words.
     pub state: String,
     /// Whether more will come.
@@ -52,6 +62,8 @@ pub struct RunView {
     pub said: String,
     /// Where it went.
     pub target: String,
+    /// Whose address that is.
+    pub peer: Option<String>,
     /// When, how long, n.
     pub what: Vec<String>,
     /// The node that sent.
@@ -62,6 +74,8 @@ pub struct RunView {
     pub stopped: Option<Stopped>,
     /// Whether buttons and links to this server make sense.
     pub actions: bool,
+    /// Whether this node can do the same again.
+    pub repeatable: bool,
     /// What the stop button says.
     pub stop_word: &'static str,
     /// Objectives.
@@ -72,6 +86,8 @@ pub struct RunView {
     pub belief: Option<Belief>,
     /// Key figures.
     pub keys: Vec<Key>,
+    /// Key figures of each direction, where there are two.
+    pub sides: Vec<Side>,
     /// What stands where the charts would.
     pub nothing: Option<String>,
     /// Charts in rows of one or two.
@@ -79,7 +95,9 @@ pub struct RunView {
     /// Who answered.
     pub answered: Option<Answered>,
     /// What held it back.
-    pub limits: Vec<LimitLine>,
+    pub limits: Option<Limits>,
+    /// Streams, both ends, packets, sizes, interfaces.
+    pub tables: Vec<Table>,
     /// What the failures said.
     pub failures: Vec<FailureLine>,
     /// How many failures said something else.
@@ -92,8 +110,12 @@ pub struct RunView {
     pub command_wrapped: String,
     /// How the requests ended.
     pub outcomes: Vec<Fact>,
+    /// What lies between the two ends.
+    pub path: Vec<Fact>,
     /// Downloads.
     pub files: Vec<FileLine>,
+    /// Those that a spreadsheet gets in its own spelling: name and word.
+    pub excel: Vec<(&'static str, &'static str)>,
     /// The plan.
     pub plan: Vec<Fact>,
     /// The machine.
@@ -124,19 +146,6 @@ pub struct ObjectiveLine {
     pub text: String,
 }
 
-/// One cause in words.
-#[derive(Clone, Debug, PartialEq)]
-pub struct LimitLine {
-    /// Share of the run.
-    pub share: String,
-    /// The cause.
-    pub cause: String,
-    /// What shows it.
-    pub evidence: String,
-    /// Whether it is below a tenth.
-    pub minor: bool,
-}
-
 /// One text of failures.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FailureLine {
@@ -148,26 +157,21 @@ pub struct FailureLine {
     pub count: String,
 }
 
-/// One download.
-#[derive(Clone, Debug, PartialEq)]
-pub struct FileLine {
-    /// Its name.
-    pub name: &'static str,
-    /// What is in it.
-    pub note: String,
-}
-
-/// How many rows the downloads have.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Rows {
-    /// Seconds.
+/// What stands beside a run in the notebook.
+#[derive(Clone, Debug, Default)]
+pub struct Beside {
+    /// Rows of `intervals.csv`.
     pub intervals: Option<u64>,
-    /// Requests.
+    /// Rows of `requests.csv`.
     pub requests: Option<u64>,
+    /// The first packets of a ping.
+    pub echoes: Vec<EchoRow>,
+    /// Whose address its target is.
+    pub peer: Option<String>,
 }
 
 /// The page's words for this run, with its charts.
-pub fn view(run: &Run, series: Option<&Series>, rows: Rows) -> RunView {
+pub fn view(run: &Run, series: Option<&Series>, beside: &Beside) -> RunView {
     let names = names(run);
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let title = title(run);
@@ -177,10 +181,16 @@ pub fn view(run: &Run, series: Option<&Series>, rows: Rows) -> RunView {
     } else {
         run.command.clone()
     };
-    let drawn = figures::rows(run.id, charts(run, series), &names);
+    let drawn = figures::rows(run.id, drawings::charts(run, series), &names);
+    let received = run.origin == Origin::Received;
     RunView {
         id: run.id,
-        kind: kind_words(run.kind),
+        kind: kind_of(run),
+        origin: origin_words(run.origin),
+        short_cuts: match &run.plan {
+            Plan::Throughput(plan) => flow_words::short_cuts(plan),
+            _ => None,
+        },
         state: state_words(run),
         live,
         partial: matches!(
@@ -195,53 +205,124 @@ pub fn view(run: &Run, series: Option<&Series>, rows: Rows) -> RunView {
         said: format!("{}: {title}", progress_words(run)),
         title: words::pieces(&title, &names),
         target: run.plan.target(),
+        peer: beside.peer.clone(),
         what: what(run),
         node: run.node.clone(),
         meaning: words::pieces(run.verdict.as_deref().unwrap_or_default(), &names),
         stopped: stopped(run),
         actions: true,
+        repeatable: !received,
         stop_word: if run.state == State::Queued {
             "Take it out of the queue"
         } else {
             "Stop and keep what there is"
         },
         objectives: run.objectives.iter().map(objective).collect(),
-        ruler: scale::of(run, series.and_then(Series::http)),
+        ruler: scale::of(run, series),
         belief: if live {
             None
         } else {
             belief::belief(&run.checks)
         },
-        keys: match (&run.summary, run.state) {
-            (None, _) | (_, State::Queued) => Vec::new(),
-            (Some(summary), _) => keys::keys(&run.plan, summary, live),
-        },
-        nothing: drawn.is_empty().then(|| nothing(run)),
+        nothing: drawn.is_empty().then(|| drawings::nothing(run)).flatten(),
         figures: drawn,
         answered: run
             .summary
             .as_ref()
             .and_then(|summary| answered::answered(run, summary, series.and_then(Series::http))),
-        limits: if live {
-            Vec::new()
+        limits: if live || drawings::nothing_moved(run, series) {
+            None
         } else {
-            run.limits.iter().map(limit).collect()
+            limits::limits(run, series.and_then(Series::flow))
         },
         failures: failures(run.summary.as_ref()).iter().map(failure).collect(),
         failures_more: failures_more(run.summary.as_ref()),
         command_wrapped: wrapped(&command),
         command,
-        outcomes: run
-            .summary
-            .as_ref()
-            .filter(|_| run.state != State::Queued)
-            .map(rail::outcomes)
-            .unwrap_or_default(),
-        files: if live { Vec::new() } else { files(run, rows) },
+        files: if live {
+            Vec::new()
+        } else {
+            files::files(run, beside.intervals, beside.requests)
+        },
+        excel: files::for_excel(run.kind),
         plan: rail::plan(&run.plan),
         environment: rail::environment(&run.node, &run.environment),
         note: run.note.clone(),
+        ..figures_of(run, series, beside)
+    }
+}
+
+/// The parts that are made from the figures; empty before there are any.
+fn figures_of(run: &Run, series: Option<&Series>, beside: &Beside) -> RunView {
+    let Some(summary) = run.summary.as_ref().filter(|_| run.state != State::Queued) else {
+        return RunView::default();
+    };
+    let live = !run.state.is_final();
+    let flow_series = series.and_then(Series::flow);
+    let mut view = RunView {
+        outcomes: rail::outcomes(summary),
+        path: flow_rail::path(run, flow_series),
         ..RunView::default()
+    };
+    match (&run.plan, summary) {
+        (Plan::Throughput(plan), Summary::Throughput(summary)) => {
+            let flow = Flow {
+                plan,
+                summary,
+                series: flow_series,
+                live,
+            };
+            view.tables.extend(streams::streams(plan, summary, live));
+            if drawings::nothing_moved(run, series) {
+                return view;
+            }
+            view.keys = flow.keys();
+            view.sides = flow.sides();
+            if !live {
+                view.tables.extend(ends::ends(plan, summary, &run.node));
+            }
+        }
+        (Plan::Ping(plan), Summary::Ping(summary)) => {
+            view.keys = echo_parts::ping_keys(summary, &beside.echoes);
+            view.tables
+                .extend(echo_parts::packets(plan, summary, &beside.echoes, live));
+        }
+        (_, Summary::Path(summary)) => {
+            view.keys = echo_parts::path_keys(summary);
+            view.tables = echo_parts::path_tables(summary);
+        }
+        (plan, summary) => view.keys = keys::keys(plan, summary, live),
+    }
+    view
+}
+
+/// The kind of a run with what tells it from others of its kind.
+fn kind_of(run: &Run) -> String {
+    match &run.plan {
+        Plan::Throughput(plan) => format!(
+            "throughput, {}, {}, {}",
+            match plan.dialect {
+                Dialect::Iperf2 => "iperf\u{a0}2",
+                Dialect::Iperf3 => "iperf\u{a0}3",
+            },
+            match plan.protocol {
+                Protocol::Tcp => "TCP",
+                Protocol::Udp => "UDP",
+            },
+            flow_rail::direction(plan.direction)
+        ),
+        Plan::Ping(plan) if plan.method == PingMethod::Tcp => "ping by TCP connects".to_owned(),
+        _ => kind_words(run.kind).to_owned(),
+    }
+}
+
+/// Where a run came from, unless this node was asked for it.
+pub const fn origin_words(origin: Origin) -> Option<&'static str> {
+    match origin {
+        Origin::Local => None,
+        Origin::Remote => Some("asked for by another node"),
+        Origin::Received => Some("received: served to another machine"),
+        Origin::Imported => Some("imported"),
     }
 }
 
@@ -335,7 +416,14 @@ fn size(summary: &Summary) -> Option<String> {
     let (planned, outcomes) = match summary {
         Summary::Rate(figures) => (Some(figures.planned), &figures.outcomes),
         Summary::Users(figures) => (figures.planned, &figures.outcomes),
-        _ => return None,
+        Summary::Throughput(figures) => {
+            let all = u64::from(figures.streams_asked);
+            return Some(words::plural(all, "stream", "streams"));
+        }
+        Summary::Ping(figures) => {
+            return Some(format!("n = {}", words::count(figures.transmitted)));
+        }
+        Summary::Fetch(_) | Summary::Path(_) => return None,
     };
     let number: u64 = outcomes.values().sum();
     let of = |outcome: Outcome| outcomes.get(outcome.key()).copied().unwrap_or(0);
@@ -402,95 +490,6 @@ fn objective(result: &ObjectiveResult) -> ObjectiveLine {
     }
 }
 
-/// What the charts of an HTTP run are made from; `None` before there are figures.
-fn http_input<'a>(run: &'a Run, series: Option<&'a HttpSeries>) -> Option<ChartInput<'a>> {
-    Some(ChartInput {
-        plan: &run.plan,
-        summary: run.summary.as_ref()?,
-        series: series?,
-        state: run.state,
-        when: run.started_at,
-        objectives: &run.objectives,
-    })
-}
-
-/// What the charts of a throughput or ping run are made from; `None` before there are figures.
-fn flow_input<'a>(run: &'a Run, series: Option<&'a FlowSeries>) -> Option<FlowChartInput<'a>> {
-    let flow = match (&run.plan, run.summary.as_ref()?) {
-        (Plan::Throughput(plan), Summary::Throughput(summary)) => {
-            FlowRun::Throughput(plan, summary)
-        }
-        (Plan::Ping(plan), Summary::Ping(summary)) => FlowRun::Ping(plan, summary),
-        _ => return None,
-    };
-    Some(FlowChartInput {
-        run: flow,
-        series: series?,
-        state: run.state,
-        when: run.started_at,
-    })
-}
-
-/// The chart with this name as a file of its own; `None` for a name that this run has no chart for.
-pub fn chart_file(
-    run: &Run,
-    series: Option<&Series>,
-    name: &str,
-    theme: chart::Theme,
-) -> Option<String> {
-    match series? {
-        Series::Http(series) => chart::file(&http_input(run, Some(series))?, name, theme),
-        Series::Flow(series) => chart::flow_file(&flow_input(run, Some(series))?, name, theme),
-    }
-}
-
-fn charts(run: &Run, series: Option<&Series>) -> Vec<Figure> {
-    if run.state == State::Queued {
-        return Vec::new();
-    }
-    let live = run.state == State::Running;
-    let drawn = match series {
-        Some(Series::Http(series)) => http_input(run, Some(series)).map(|input| {
-            if live {
-                chart::live(&input)
-            } else {
-                chart::figures(&input)
-            }
-        }),
-        Some(Series::Flow(series)) => flow_input(run, Some(series)).map(|input| {
-            if live {
-                chart::flow_live(&input)
-            } else {
-                chart::flow_figures(&input)
-            }
-        }),
-        None => None,
-    };
-    drawn.unwrap_or_default()
-}
-
-/// The sentence that stands where the charts would.
-fn nothing(run: &Run) -> String {
-    match run.state {
-        State::Queued => "Charts stand here once it runs.".to_owned(),
-        State::Running => "No request has ended yet.".to_owned(),
-        State::Failed => match &run.error {
-            Some(error) => format!("No samples. {}", belief::sentence(error)),
-            None => "No samples.".to_owned(),
-        },
-        _ => "No samples: no request has ended.".to_owned(),
-    }
-}
-
-fn limit(limit: &Limit) -> LimitLine {
-    LimitLine {
-        share: format!("{:.0}\u{a0}%", limit.share * 100.0),
-        cause: limit.cause.replace('_', " "),
-        evidence: limit.evidence.clone(),
-        minor: limit.share < 0.1,
-    }
-}
-
 fn failures(summary: Option<&Summary>) -> &[FailureText] {
     match summary {
         Some(Summary::Rate(figures)) => &figures.failures,
@@ -514,29 +513,6 @@ fn failure(failure: &FailureText) -> FailureLine {
         text: failure.text.clone(),
         count: words::count(failure.count),
     }
-}
-
-fn files(run: &Run, rows: Rows) -> Vec<FileLine> {
-    let file = |name, note: String| FileLine { name, note };
-    let counted = |number: Option<u64>| {
-        number.map_or_else(String::new, |number| words::plural(number, "row", "rows"))
-    };
-    let tool = match run.plan {
-        Plan::Rate(_) => "as httperf prints",
-        Plan::Users(_) => "as siege prints",
-        Plan::Fetch(_) => "as curl -w prints",
-        Plan::Throughput(_) => "as iperf prints",
-        Plan::Ping(_) => "as ping prints",
-        Plan::Path(_) => "as tracepath prints",
-    };
-    vec![
-        file("summary.csv", "1\u{a0}row".to_owned()),
-        file("intervals.csv", counted(rows.intervals)),
-        file("requests.csv", counted(rows.requests)),
-        file("histogram.hgrm", "HdrHistogram".to_owned()),
-        file("report.txt", tool.to_owned()),
-        file("report.html", "one file".to_owned()),
-    ]
 }
 
 /// Characters that fit on a line of the rail with a backslash after them.

@@ -6,6 +6,7 @@
 )]
 
 pub mod browser;
+pub mod flow_script;
 pub mod load;
 pub mod misbehave;
 pub mod netns;

@@ -21,6 +21,7 @@ use tidemark::store::Store;
 use tidemark::supervisor::{Instrument, Launch, Pinned, Settings, StopHandle, Supervisor};
 use tower::ServiceExt;
 
+use super::flow_script;
 use super::process::TempFolder;
 
 /// Pages, notebook and queue of one test.
@@ -216,6 +217,12 @@ impl Instrument for Scripted {
         stop: &StopHandle,
         sink: &mut dyn FnMut(Measured),
     ) -> Result<End, String> {
+        match plan {
+            Plan::Throughput(plan) => return Ok(flow_script::throughput(plan, stop, sink)),
+            Plan::Ping(plan) => return Ok(flow_script::ping(plan, stop, sink)),
+            Plan::Path(plan) => return Ok(flow_script::path(plan)),
+            Plan::Rate(_) | Plan::Users(_) | Plan::Fetch(_) => {}
+        }
         let path = plan.urls()[0].path().to_owned();
         if path == "/broken" {
             return Err("The certificate authority could not be read.".into());

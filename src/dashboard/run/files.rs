@@ -1,0 +1,63 @@
+//! The downloads of a run as its page lists them.
+
+use crate::dashboard::words;
+use crate::measure::plan::{Kind, Plan};
+use crate::measure::run::Run;
+use crate::report;
+
+/// One download.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FileLine {
+    /// Its name.
+    pub name: &'static str,
+    /// What is in it.
+    pub note: String,
+}
+
+/// The files of a run that has ended, with how many rows they have.
+pub(super) fn files(run: &Run, intervals: Option<u64>, requests: Option<u64>) -> Vec<FileLine> {
+    let file = |name, note: String| FileLine { name, note };
+    let counted = |number: Option<u64>| {
+        number.map_or_else(String::new, |number| words::plural(number, "row", "rows"))
+    };
+    let tool = match run.plan {
+        Plan::Rate(_) => "as httperf prints",
+        Plan::Users(_) => "as siege prints",
+        Plan::Fetch(_) => "as curl -w prints",
+        Plan::Throughput(_) => "as iperf prints",
+        Plan::Ping(_) => "as ping prints",
+        Plan::Path(_) => "as tracepath prints",
+    };
+    let mut files = vec![file("summary.csv", "1\u{a0}row".to_owned())];
+    if run.kind != Kind::Path {
+        files.push(file("intervals.csv", counted(intervals)));
+    }
+    if run.kind.is_http() {
+        files.push(file("requests.csv", counted(requests)));
+    }
+    if has_histogram(run.kind) {
+        files.push(file("histogram.hgrm", "HdrHistogram".to_owned()));
+    }
+    if report::text(run).is_some() {
+        files.push(file("report.txt", tool.to_owned()));
+    }
+    files.push(file("report.html", "one file".to_owned()));
+    files
+}
+
+/// The same for a spreadsheet: name and word.
+pub(super) fn for_excel(kind: Kind) -> Vec<(&'static str, &'static str)> {
+    match kind {
+        Kind::Rate | Kind::Users | Kind::Fetch => {
+            vec![("requests.csv", "requests"), ("intervals.csv", "intervals")]
+        }
+        Kind::Throughput => vec![("intervals.csv", "intervals")],
+        Kind::Ping => vec![("intervals.csv", "packets")],
+        Kind::Path => Vec::new(),
+    }
+}
+
+/// Whether runs of this kind have a distribution to write as percentiles.
+pub const fn has_histogram(kind: Kind) -> bool {
+    matches!(kind, Kind::Rate | Kind::Users | Kind::Fetch | Kind::Ping)
+}

@@ -1,0 +1,401 @@
+//! The pages of throughput, ping and path runs: forms, live pages, reports, lists, files.
+
+use axum::http::StatusCode;
+use serde_json::{Value, json};
+
+use crate::pages::is_clean;
+use crate::support::flow_script::{FOREVER, LOSSY, REFUSES};
+use crate::support::pages::{Answer, Pages};
+
+fn throughput(more: &Value) -> Value {
+    let mut plan = json!({"kind": "throughput", "host": "127.0.0.1", "duration_s": 3});
+    let object = plan.as_object_mut().unwrap();
+    object.extend(more.as_object().unwrap().clone());
+    plan
+}
+
+async fn report(pages: &Pages, plan: Value) -> Answer {
+    let run = pages.ended(plan, "").await;
+    let path = format!("/runs/{}", run.id);
+    let answer = pages.get(&path).await;
+    assert_eq!(answer.status, StatusCode::OK);
+    is_clean(&answer, &path);
+    plain(answer)
+}
+
+/// No-break spaces as plain ones, so that tests read as the page does.
+fn plain(mut answer: Answer) -> Answer {
+    answer.text = answer.text.replace(['\u{a0}', '\u{202f}'], " ");
+    for never in ["NaN", "inf ", "Infinity"] {
+        assert!(!answer.text.contains(never), "{never}");
+    }
+    answer
+}
+
+#[tokio::test]
+async fn a_throughput_report_says_who_counted_every_stream_both_ends_and_the_limits() {
+    let pages = Pages::new();
+    let report = report(&pages, throughput(&json!({"streams": 16}))).await;
+    report.says(&[
+        "throughput, iperf 2, TCP, send",
+        "counted by the receiver",
+        "16 streams",
+        "of 16; fairness 0.77, fastest 16.0 × the slowest",
+        "<bdi>[SUM]</bdi>",
+        "127.0.0.1:41016",
+        "1.09 Gbit/s",
+        "What both ends counted",
+        "equal to the byte",
+        "What limited it:",
+        "charts/throughput.svg",
+        "charts/streams.svg",
+        "intervals.csv",
+        "iperf would have told you the same",
+        "<dt>congestion</dt><dd><bdi>cubic</bdi></dd>",
+        "<dt>MSS</dt><dd><bdi>1 448</bdi></dd>",
+    ]);
+    // A row for each stream, and its sum.
+    assert_eq!(report.text.matches("127.0.0.1:410").count(), 16);
+    report.says(&["The other end is 127.0.0.1:5001."]);
+    for absent in ["requests.csv", "histogram.hgrm", "n = 0"] {
+        assert!(
+            !report.text.contains(absent),
+            "{absent} is not of this kind"
+        );
+    }
+}
+
+#[tokio::test]
+async fn two_directions_have_two_columns_and_in_turn_no_sum() {
+    let pages = Pages::new();
+    let both = report(&pages, throughput(&json!({"direction": "both"}))).await;
+    both.says(&[
+        "Sending to 127.0.0.1",
+        "Receiving from 127.0.0.1",
+        "the sum of both directions",
+        "What both ends counted: sending",
+        "What both ends counted: receiving",
+    ]);
+    assert_eq!(both.text.matches("<bdi>[SUM]</bdi>").count(), 2);
+    let turn = report(&pages, throughput(&json!({"direction": "in_turn"}))).await;
+    turn.says(&["so there is no sum", "Sending to", "Receiving from"]);
+    let history = plain(pages.get("/runs").await);
+    history.says(&["both directions", "send, receive"]);
+}
+
+#[tokio::test]
+async fn a_udp_report_says_loss_order_and_jitter_and_what_cuts_corners() {
+    let pages = Pages::new();
+    let lossy = report(
+        &pages,
+        throughput(&json!({"host": LOSSY, "protocol": "udp", "bandwidth_bits_per_second": 8e6})),
+    )
+    .await;
+    lossy.says(&[
+        "throughput, iperf 2, UDP, send",
+        "21 of 2 103 datagrams; 3 dropped by its socket",
+        "Out of order",
+        "Jitter",
+        "asked for",
+        "of what was asked",
+    ]);
+    let discard = report(&pages, throughput(&json!({"receive": "discard"}))).await;
+    assert!(
+        discard.text.matches("receive: discard").count() >= 4,
+        "said beside every figure"
+    );
+    let offload = report(
+        &pages,
+        throughput(&json!({"protocol": "udp", "offload": true})),
+    )
+    .await;
+    offload.says(&["not measured with offload"]);
+}
+
+#[tokio::test]
+async fn a_refused_test_says_why_and_shows_no_figure() {
+    let pages = Pages::new();
+    let refused = report(&pages, throughput(&json!({"host": REFUSES, "streams": 2}))).await;
+    refused.says(&[
+        "failed",
+        "refused the connection: no receiver listens there.",
+        "class=\"empty bad_\"",
+        "Start a receiver there with iperf -s -p 5001",
+        "Run again",
+    ]);
+    for zero in [
+        "0 bit/s",
+        "[SUM]",
+        "What limited it",
+        "<svg viewBox=\"0 0 900",
+    ] {
+        assert!(!refused.text.contains(zero), "{zero} was not measured");
+    }
+}
+
+#[tokio::test]
+async fn a_running_throughput_run_shows_its_streams_and_can_be_stopped() {
+    let pages = Pages::new();
+    let run = pages
+        .started(
+            throughput(&json!({"host": FOREVER, "streams": 4, "duration_s": 60})),
+            "",
+        )
+        .await;
+    pages
+        .until(run.id, |run| {
+            run.summary.is_some() && run.progress.done > 0.0
+        })
+        .await;
+    let path = format!("/runs/{}", run.id);
+    let live = plain(pages.get(&path).await);
+    is_clean(&live, &path);
+    live.says(&[
+        "so far",
+        "Streams so far",
+        "<bdi>[SUM]</bdi>",
+        "Stop and keep what there is",
+        "3 s done",
+        "60 s",
+    ]);
+    pages.post(&format!("{path}/cancel"), &[]).await;
+    pages.until(run.id, |run| run.state.is_final()).await;
+    pages
+        .get(&path)
+        .await
+        .says(&["cancelled", "Stopped by a person"]);
+}
+
+#[tokio::test]
+async fn a_ping_report_lists_the_first_hundred_packets() {
+    let pages = Pages::new();
+    let five = report(&pages, json!({"kind": "ping", "host": "127.0.0.1"})).await;
+    five.says(&[
+        "Packet by packet",
+        "packet 1, the first",
+        "× the median: address look-up and path set-up are in it",
+        "5 sent, 5 received",
+        "Mdev",
+        "of the last answer; no duplicate",
+        "charts/ping.svg",
+        "histogram.hgrm",
+    ]);
+    let many = report(
+        &pages,
+        json!({"kind": "ping", "host": LOSSY, "count": 250, "interval_s": 0.01}),
+    )
+    .await;
+    many.says(&[
+        "The first 100 of 250; all are in",
+        "no answer",
+        "answered 1 more time",
+        "250 sent, 225 received",
+    ]);
+    let rows = many.text.split("id=\"packets\"").nth(1).unwrap();
+    let rows = &rows[..rows.find("</table>").unwrap()];
+    assert_eq!(rows.matches("<tr>").count(), 101);
+    let silent = report(&pages, json!({"kind": "ping", "host": REFUSES, "count": 2})).await;
+    silent.says(&["failed", "None of 2 probes was answered"]);
+    let histogram = pages.get("/runs/2/histogram.hgrm").await;
+    assert_eq!(histogram.status, StatusCode::OK);
+    histogram.says(&["#[Mean", "Total count    =          225"]);
+}
+
+#[tokio::test]
+async fn a_path_report_says_mtu_interfaces_sizes_and_a_black_hole() {
+    let pages = Pages::new();
+    let smaller = report(
+        &pages,
+        json!({"kind": "path", "host": "127.0.0.1", "expect_mtu": 8896}),
+    )
+    .await;
+    smaller.says(&[
+        "Path MTU",
+        "not as expected",
+        "Sizes that were tried",
+        "too big, and somebody says so",
+        "Interfaces of this machine",
+        "towards this peer",
+        "10.128.0.11",
+        "TCP payload: MTU − 40",
+        "1 420",
+    ]);
+    let hole = report(&pages, json!({"kind": "path", "host": LOSSY})).await;
+    hole.says(&["larger packets vanish without a word", "Black hole"]);
+    for run in [1, 2] {
+        let missing = pages.get(&format!("/runs/{run}/requests.csv")).await;
+        assert_eq!(missing.status, StatusCode::NOT_FOUND);
+    }
+}
+
+#[tokio::test]
+async fn presets_fill_the_form_in_one_click_and_keep_what_was_typed() {
+    let pages = Pages::new();
+    let form = plain(pages.get("/runs/new?kind=throughput").await);
+    form.says(&["-P 16", "Tier_1 lab", "UDP, 100 Mbit/s", "Both directions"]);
+    let filled = pages
+        .post(
+            "/runs/new",
+            &[
+                ("kind", "throughput"),
+                ("host", "127.0.0.9"),
+                ("port", "5002"),
+                ("streams", "1"),
+                ("duration_s", "10"),
+                ("do", "preset-tier1"),
+            ],
+        )
+        .await;
+    assert_eq!(filled.status, StatusCode::OK);
+    plain(filled).says(&[
+        "value=\"127.0.0.9\"",
+        "value=\"5002\"",
+        "value=\"16\"",
+        "value=\"30\"",
+        "16 streams to 127.0.0.9 for 30 s",
+    ]);
+    assert_eq!(pages.state.supervisor.open_runs().len(), 0);
+    let path = pages.get("/runs/new?kind=path&preset=mtu8896").await;
+    path.says(&["value=\"8896\""]);
+}
+
+#[tokio::test]
+async fn sizes_and_rates_with_letters_are_said_back() {
+    let pages = Pages::new();
+    let checked = pages
+        .post(
+            "/runs/new",
+            &[
+                ("kind", "throughput"),
+                ("host", "127.0.0.1"),
+                ("protocol", "udp"),
+                ("streams", "4"),
+                ("bandwidth_bits_per_second", "100M"),
+                ("window_bytes", "4M"),
+                ("length_bytes", "1470 bytes"),
+                ("duration_s", "2m"),
+                ("do", "check"),
+            ],
+        )
+        .await;
+    assert_eq!(checked.status, StatusCode::OK, "{}", checked.text);
+    plain(checked).says(&[
+        "100 Mbit/s each, 400 Mbit/s together.",
+        "4 194 304 bytes, 4.2 MB (4.0 MiB).",
+        "2 min.",
+        "Nothing has been sent",
+        "This host is this machine",
+    ]);
+    let wrong = pages
+        .post(
+            "/runs/new",
+            &[
+                ("kind", "throughput"),
+                ("host", "127.0.0.1"),
+                ("window_bytes", "big"),
+                ("bandwidth_bits_per_second", "fast"),
+                ("do", "start"),
+            ],
+        )
+        .await;
+    assert_eq!(wrong.status, StatusCode::UNPROCESSABLE_ENTITY);
+    wrong.says(&[
+        "2 things need another value",
+        "<a href=\"#window_bytes\">",
+        "<a href=\"#bandwidth_bits_per_second\">",
+    ]);
+}
+
+#[tokio::test]
+async fn a_peers_addresses_are_choices_and_the_external_one_is_warned_of() {
+    let pages = Pages::new();
+    let added = pages
+        .post(
+            "/peers",
+            &[
+                ("name", "us-b"),
+                ("internal_address", "10.128.0.10"),
+                ("external_address", "203.0.113.7"),
+                ("confirm_public", "on"),
+                ("throughput_port", "5002"),
+                ("memory", "16"),
+                ("price_per_hour", "0.19"),
+                ("egress_tier", "TIER_1"),
+                ("internal_cap", "75"),
+                ("metrics_url", "http://10.128.0.10:9100/metrics"),
+            ],
+        )
+        .await;
+    assert_eq!(added.status, StatusCode::SEE_OTHER, "{}", added.text);
+    let peers = plain(pages.get("/peers").await);
+    is_clean(&peers, "/peers");
+    peers.says(&[
+        "16 GiB, 0.19 an hour",
+        "75.0 Gbit/s internal",
+        "tier <bdi>TIER_1</bdi>",
+        "5002 iperf",
+        "/runs/new?kind=throughput&#38;host=10.128.0.10&#38;port=5002",
+    ]);
+    pages.get("/peers?edit=us-b").await.says(&[
+        "value=\"16\"",
+        "value=\"TIER_1\"",
+        "value=\"http://10.128.0.10:9100/metrics\"",
+    ]);
+    let form = pages
+        .get("/runs/new?kind=throughput&host=203.0.113.7")
+        .await;
+    form.says(&[
+        "<option value=\"10.128.0.10\">us-b, internal address</option>",
+        "list=\"hosts\"",
+        "This is the external address of us-b",
+        "us-b is registered with iperf port 5002.",
+    ]);
+    let quick = pages
+        .post(
+            "/runs/new",
+            &[
+                ("quick", "yes"),
+                ("host", "10.128.0.10"),
+                ("kind", "throughput"),
+            ],
+        )
+        .await;
+    assert_eq!(quick.status, StatusCode::SEE_OTHER, "{}", quick.text);
+    let run = pages.until(1, |run| run.state.is_final()).await;
+    assert_eq!(run.plan.target(), "10.128.0.10:5002");
+    pages.get("/runs/1").await.says(&["us-b, internal address"]);
+}
+
+#[tokio::test]
+async fn the_history_shows_each_kinds_figure_and_filters_by_it() {
+    let pages = Pages::new();
+    pages.ended(throughput(&json!({"streams": 2})), "").await;
+    pages
+        .ended(json!({"kind": "ping", "host": LOSSY, "count": 10}), "")
+        .await;
+    pages
+        .ended(json!({"kind": "path", "host": "127.0.0.1"}), "")
+        .await;
+    let all = plain(pages.get("/runs").await);
+    is_clean(&all, "/runs");
+    all.says(&["24.0 Mbit/s", "median, 10 % lost", "1 460 bytes"]);
+    for kind in ["throughput", "ping", "path"] {
+        pages
+            .get(&format!("/runs?kind={kind}"))
+            .await
+            .says(&["1 of 3", &format!("<option value=\"{kind}\" selected>")]);
+    }
+    let csv = pages.get("/runs.csv").await;
+    let mut reader = csv::Reader::from_reader(csv.text.as_bytes());
+    let column = reader
+        .headers()
+        .unwrap()
+        .iter()
+        .position(|name| name == "bits_per_second")
+        .unwrap();
+    let rates: Vec<String> = reader
+        .records()
+        .map(|record| record.unwrap()[column].to_owned())
+        .collect();
+    assert_eq!(rates, ["", "", "24000000"]);
+}
