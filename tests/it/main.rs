@@ -27,6 +27,7 @@ mod http_tls;
 mod interop;
 mod iperf2_wire;
 mod iperf3_wire;
+mod limits;
 mod pages;
 mod ping;
 mod received;

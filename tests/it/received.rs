@@ -55,6 +55,12 @@ fn until(program: &Program, what: &str, fits: impl Fn(&[Value]) -> Option<Value>
     }
 }
 
+/// Runs this plan to its end.
+pub fn measured(program: &Program, plan: &Value) -> Value {
+    let id = launch(program, plan);
+    ended(program, id)
+}
+
 fn ended(program: &Program, id: i64) -> Value {
     until(program, "ended", |runs| {
         runs.iter()

@@ -223,6 +223,7 @@ fn own_cpu(one: &OneWay<'_>, cause: &str) -> Option<Limit> {
         found.push((carried as f64 / all.max(1) as f64, evidence));
     }
     let points = &one.run.series.cpu;
+    let touched = touched_by_cpu(one);
     for (of, most, words_of) in [
         (
             (|point| point.softirq_busiest) as fn(&CpuPoint) -> f64,
@@ -242,7 +243,7 @@ fn own_cpu(one: &OneWay<'_>, cause: &str) -> Option<Limit> {
     ] {
         let over = points.iter().filter(|point| of(point) > most).count();
         let largest = points.iter().map(of).fold(0.0, f64::max);
-        let share = over as f64 / points.len().max(1) as f64;
+        let share = (over as f64 / points.len().max(1) as f64).min(touched);
         if share >= 0.2 {
             let evidence = format!("{words_of}, up to {}", words::percent(largest));
             found.push((share, evidence));
@@ -251,6 +252,25 @@ fn own_cpu(one: &OneWay<'_>, cause: &str) -> Option<Limit> {
     let share = found.iter().map(|found| found.0).reduce(f64::max)?;
     let evidence: Vec<String> = found.into_iter().map(|found| found.1).collect();
     Some(limit(cause, share, evidence.join("; ")))
+}
+
+/// The share of the run that a machine without CPU to spare can have cost at most.
+///
+/// A TCP sender that gets too little CPU leaves its socket with nothing to send, or computes all the time; one that
+/// does neither waits for the network or the peer, however busy the machine is with other work. Of receivers and
+/// datagrams nobody tells, so all of it.
+fn touched_by_cpu(one: &OneWay<'_>) -> f64 {
+    let accounts = accounts(one);
+    if one.way == Way::Receive || accounts.is_empty() {
+        return 1.0;
+    }
+    accounts
+        .iter()
+        .map(|(weight, stream, tcp)| {
+            let idle = 1.0 - tcp.busy_s / stream.wall_s;
+            weight * (idle + stream.cpu_s / stream.wall_s).clamp(0.0, 1.0)
+        })
+        .sum()
 }
 
 /// What one stream's share of the whole is worth, and its account.

@@ -7,6 +7,7 @@
 
 pub mod browser;
 pub mod flow_script;
+pub mod lab;
 pub mod load;
 pub mod misbehave;
 pub mod netns;

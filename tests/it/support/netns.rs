@@ -54,6 +54,11 @@ impl Namespace {
         Some(namespace)
     }
 
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Runs `ip` on it; the words are parted by spaces.
     pub fn ip(&self, words: &str) {
         let output = Command::new("ip")

@@ -10,6 +10,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::netns::Namespace;
+
 /// A folder that is removed with the value, also when the test panics.
 pub struct TempFolder(PathBuf);
 
@@ -75,10 +77,27 @@ impl Program {
         Self::start_with(folder, arguments, &[])
     }
 
+    /// The same in a network namespace, with a new data folder.
+    pub fn start_inside(namespace: &Namespace, arguments: &[&str]) -> Self {
+        let folder = TempFolder::new();
+        let inside = namespace.command(&[env!("CARGO_BIN_EXE_tidemark")]);
+        let mut program = Self::spawn(inside, folder.path(), arguments, &[]);
+        program.own_folder = Some(folder);
+        program
+    }
+
     /// The same with environment variables.
     pub fn start_with(folder: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
+        Self::spawn(command(), folder, arguments, environment)
+    }
+
+    fn spawn(
+        mut command: Command,
+        folder: &Path,
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Self {
         let given = |flag: &str| arguments.contains(&flag);
-        let mut command = command();
         command.arg("serve").arg("--data").arg(folder);
         for flag in ["--dashboard", "--workload"] {
             if !given(flag) {
