@@ -375,7 +375,13 @@ fn window_is_full(one: &OneWay<'_>, stream: &StreamTotals, tcp: &TcpTotals) -> b
         return one.run.plan.window_bytes.is_some();
     };
     let rate = stream.bytes as f64 / stream.wall_s;
-    let in_flight = rate * tcp.rtt_ms.max(tcp.min_rtt_ms) / 1e3;
+    // The way there and back alone: a program that reads slowly delays the acknowledgements of a full window too.
+    let way_ms = if tcp.min_rtt_ms > 0.0 {
+        tcp.min_rtt_ms
+    } else {
+        tcp.rtt_ms
+    };
+    let in_flight = rate * way_ms / 1e3;
     last as f64 >= largest as f64 * 0.8 && in_flight >= last as f64 * 0.4
 }
 
