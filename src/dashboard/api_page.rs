@@ -55,6 +55,7 @@ fn caps(caps: &Caps) -> Vec<(&'static str, String)> {
             format!("{} per s", words::digits_short(caps.max_rate)),
         ),
         ("--max-users", words::count(caps.max_users.into())),
+        ("--max-streams", words::count(caps.max_streams.into())),
         ("--max-duration", words::seconds(caps.max_duration_s)),
         ("--max-connections", words::count(caps.max_connections)),
     ]
@@ -98,6 +99,14 @@ const CALLS: &[Row] = &[
         does: "shows, changes, forgets a peer",
     },
     Row {
+        name: "GET /api/receivers",
+        does: "the iperf 2 and iperf 3 receivers: where they listen, what they serve, whom they turned away",
+    },
+    Row {
+        name: "POST /api/receivers/{iperf2|iperf3}/start, …/stop",
+        does: "starts or stops one; 409 where its flag says off",
+    },
+    Row {
         name: "GET /api/node",
         does: "this node: name, CPUs, interfaces, listeners, version",
     },
@@ -122,19 +131,19 @@ const FILES: &[Row] = &[
     },
     Row {
         name: "intervals.csv, intervals.json",
-        does: "one row a second",
+        does: "one row a second of an HTTP run; of throughput one for each interval and stream, and SUM; of a ping one for each packet",
     },
     Row {
         name: "requests.csv, requests.json",
-        does: "one row a request: the first 1 000 000 and every failure; X-Total-Rows says how many there were",
+        does: "HTTP: one row a request: the first 1 000 000 and every failure; X-Total-Rows says how many there were",
     },
     Row {
         name: "report.txt",
-        does: "the text that httperf, siege or curl would print, so that scripts that read it go on working",
+        does: "the text that the tool would print whose kind it is, so that scripts that read it go on working",
     },
     Row {
         name: "histogram.hgrm",
-        does: "HdrHistogram's percentile text, in ms",
+        does: "HTTP and ping: HdrHistogram's percentile text, in ms",
     },
     Row {
         name: "charts/{name}.svg",

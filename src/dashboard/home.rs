@@ -11,6 +11,7 @@ use crate::dashboard::frame::{Frame, Place, page};
 use crate::dashboard::launch;
 use crate::dashboard::lines::{self, Line};
 use crate::dashboard::picture;
+use crate::dashboard::receivers::{self, Panel};
 use crate::dashboard::run::view::{self, Beside, RunView};
 use crate::dashboard::words;
 use crate::measure::run::State;
@@ -34,6 +35,7 @@ struct HomePage {
     examples: [Example; 3],
     hosts: Vec<(String, String)>,
     token: String,
+    receivers: Vec<Panel>,
     node: Vec<NodeLine>,
 }
 
@@ -109,6 +111,7 @@ async fn make(visit: &Visit, state: &AppState) -> Result<HomePage, Trouble> {
         examples: examples(&workload),
         hosts: launch::page::hosts(&registered),
         token: launch::token(),
+        receivers: receivers::panels(state),
         node: node(state, peers),
         workload,
     })

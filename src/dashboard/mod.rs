@@ -13,6 +13,7 @@ pub mod launch;
 pub mod lines;
 pub mod peers;
 pub mod picture;
+pub mod receivers;
 pub mod ruler;
 pub mod run;
 pub mod theme;
@@ -51,6 +52,8 @@ pub fn router(state: AppState) -> Router {
             "/peers/{name}/delete",
             get(peers::ask_delete).post(peers::delete),
         )
+        .route("/receivers/allow", post(receivers::allow))
+        .route("/receivers/{dialect}/{action}", post(receivers::act))
         .route("/api", get(api_page::show))
         .route("/theme", post(theme::set))
         .route(picture::PATH, get(picture::serve))

@@ -144,7 +144,8 @@ async fn a_running_throughput_run_shows_its_streams_and_can_be_stopped() {
         .await;
     pages
         .until(run.id, |run| {
-            run.summary.is_some() && run.progress.done > 0.0
+            // All that the script plays before it waits: 3 of 60 s.
+            run.summary.is_some() && run.progress.done > 0.049
         })
         .await;
     let path = format!("/runs/{}", run.id);
@@ -398,4 +399,93 @@ async fn the_history_shows_each_kinds_figure_and_filters_by_it() {
         .map(|record| record.unwrap()[column].to_owned())
         .collect();
     assert_eq!(rates, ["", "", "24000000"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn receivers_are_started_and_stopped_and_what_they_served_is_a_run() {
+    let pages = Pages::with_receivers();
+    let home = plain(pages.get("/").await);
+    is_clean(&home, "/");
+    home.says(&[
+        "What other machines can test against",
+        "stopped",
+        "Start the iperf 2 receiver",
+        "Start the iperf 3 receiver",
+    ]);
+    for word in ["iperf2", "iperf3"] {
+        let started = pages.post(&format!("/receivers/{word}/start"), &[]).await;
+        assert_eq!(started.status, StatusCode::SEE_OTHER, "{}", started.text);
+        assert_eq!(started.header("location"), "/#receivers");
+    }
+    let home = plain(pages.get("/").await);
+    home.says(&[
+        "✓ listens",
+        "Stop the iperf 2 receiver",
+        "iperf3 -c 127.0.0.1",
+    ]);
+    let port = pages.state.supervisor.receivers()[0].addresses[0].port();
+    home.says(&[&format!("iperf -c 127.0.0.1 -p {port}")]);
+
+    let status = tokio::task::spawn_blocking(move || {
+        std::process::Command::new("iperf")
+            .args(["-c", "127.0.0.1", "-t", "1", "-P", "2", "-p"])
+            .arg(port.to_string())
+            .stdout(std::process::Stdio::null())
+            .status()
+            .expect("iperf is installed by scripts/test.sh")
+    })
+    .await
+    .unwrap();
+    assert!(status.success());
+    let run = pages.until(1, |run| run.state.is_final()).await;
+    let path = format!("/runs/{}", run.id);
+    let served = plain(pages.get(&path).await);
+    is_clean(&served, &path);
+    served.says(&[
+        "received: served to another machine",
+        "As it was served",
+        &format!("iperf -s -p {port}"),
+        "<bdi>[SUM]</bdi>",
+        "counted here by the receiver",
+    ]);
+    assert!(
+        !served.text.contains("Run again"),
+        "it was the client's run"
+    );
+    pages.get("/runs").await.says(&["received"]);
+    plain(pages.get("/").await).says(&["1 test served since its start"]);
+
+    let stopped = pages.post("/receivers/iperf2/stop", &[]).await;
+    assert_eq!(stopped.status, StatusCode::SEE_OTHER);
+    pages.get("/").await.says(&["Start the iperf 2 receiver"]);
+    for path in ["/receivers/iperf9/start", "/receivers/iperf2/break"] {
+        let unknown = pages.post(path, &[]).await;
+        assert_eq!(unknown.status, StatusCode::NOT_FOUND, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_receiver_that_is_switched_off_names_its_flag_and_a_source_is_allowed_as_a_peer() {
+    let pages = Pages::new();
+    pages
+        .get("/")
+        .await
+        .says(&["switched off", "--receiver 0.0.0.0:5001"]);
+    let off = pages.post("/receivers/iperf2/start", &[]).await;
+    assert_eq!(off.status, StatusCode::CONFLICT);
+    off.says(&["--receiver 127.0.0.1:5001", "href=\"/#receivers\""]);
+    let allowed = pages
+        .post("/receivers/allow", &[("address", "10.0.0.9")])
+        .await;
+    assert_eq!(allowed.header("location"), "/#receivers");
+    pages.get("/peers").await.says(&["<bdi>10.0.0.9</bdi>"]);
+    let public = pages
+        .post("/receivers/allow", &[("address", "203.0.113.9")])
+        .await;
+    let form = public.header("location").to_owned();
+    assert_eq!(form, "/peers?add=203.0.113.9#form");
+    pages
+        .get("/peers?add=203.0.113.9")
+        .await
+        .says(&["name=\"external_address\" value=\"203.0.113.9\""]);
 }

@@ -19,6 +19,18 @@ pub fn minimal(name: &str, address: &str, confirmed: bool) -> Value {
     json!({"name": name, which: address, "confirm_public": confirmed})
 }
 
+/// The form with this address filled in; empty for none.
+pub(super) fn values_for(address: &str) -> Values {
+    let Value::Object(record) = minimal(address, address, false) else {
+        return Values::new();
+    };
+    record
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value.as_str()?.to_owned())))
+        .filter(|(_, value)| !value.is_empty())
+        .collect()
+}
+
 /// The form of this peer.
 pub(super) fn values_of(peer: &Peer) -> Values {
     let gigabits = |bits: Option<f64>| bits.map(|bits| words::plain(bits / 1e9));

@@ -62,14 +62,21 @@ struct PeerLine {
     starts: Vec<(&'static str, String)>,
 }
 
-/// Answers `GET /peers`; `?edit=NAME` fills the form with that peer.
+/// Answers `GET /peers`; `?edit=NAME` fills the form with that peer, `?add=ADDRESS` with that address.
 pub async fn show(visit: Visit, Shared(state): Shared<AppState>) -> Response {
-    let name = url::form_urlencoded::parse(visit.query().as_bytes())
-        .find(|(key, _)| key == "edit")
-        .map(|(_, value)| value.into_owned())
-        .unwrap_or_default();
+    let asked = |wanted: &str| {
+        url::form_urlencoded::parse(visit.query().as_bytes())
+            .find(|(key, _)| key == wanted)
+            .map(|(_, value)| value.into_owned())
+            .unwrap_or_default()
+    };
+    let name = asked("edit");
     if name.is_empty() {
-        return answer(&visit, &state, Shown::default()).await;
+        let shown = Shown {
+            values: form::values_for(&asked("add")),
+            ..Shown::default()
+        };
+        return answer(&visit, &state, shown).await;
     }
     match state.store.peer(name.clone()).await {
         Ok(Some(peer)) => {

@@ -237,8 +237,7 @@ pub(super) fn path_tables(summary: &PathSummary) -> Vec<Table> {
         let mut sizes = Table {
             id: "sizes",
             head: "Sizes that were tried".to_owned(),
-            lead: "Whole IP packets with don’t-fragment set, in the order in which they went out."
-                .to_owned(),
+            lead: "Whole IP packets with don’t-fragment set.".to_owned(),
             columns: vec![
                 table::numbers("packet"),
                 table::words_in("result"),
@@ -313,7 +312,7 @@ pub(super) fn path_tables(summary: &PathSummary) -> Vec<Table> {
 mod tests {
     use super::*;
     use crate::measure::summary::Distribution;
-    use crate::measure::summary::flow::{InterfaceFigures, PathProbe, PingDistribution};
+    use crate::measure::summary::flow::PingDistribution;
 
     fn echoes(rtts: &[Option<f64>]) -> Vec<EchoRow> {
         (1..)
@@ -400,33 +399,16 @@ mod tests {
 
     #[test]
     fn a_black_hole_is_said_and_the_interface_towards_the_peer_is_marked() {
-        let summary = PathSummary {
-            interface: Some("eth0".to_owned()),
-            interface_mtu: Some(8896),
-            path_mtu: Some(1460),
-            expected_mtu: Some(8896),
-            ok: Some(false),
-            black_hole: Some(true),
-            address: Some("10.0.0.2".to_owned()),
-            probes: vec![
-                PathProbe {
-                    size_bytes: 8896,
-                    result: "no_answer".to_owned(),
-                    ..PathProbe::default()
-                },
-                PathProbe {
-                    size_bytes: 1460,
-                    result: "answered".to_owned(),
-                    rtt_ms: Some(0.3),
-                    named_mtu: None,
-                },
+        let summary: PathSummary = serde_json::from_value(serde_json::json!({
+            "interface": "eth0", "interface_mtu": 8896, "path_mtu": 1460, "expected_mtu": 8896, "ok": false,
+            "black_hole": true, "address": "10.0.0.2",
+            "probes": [
+                {"size_bytes": 8896, "result": "no_answer", "rtt_ms": null, "named_mtu": null},
+                {"size_bytes": 1460, "result": "answered", "rtt_ms": 0.3, "named_mtu": null},
             ],
-            interfaces: vec![InterfaceFigures {
-                name: "eth0".to_owned(),
-                mtu: Some(8896),
-                addresses: vec!["10.0.0.1".to_owned()],
-            }],
-        };
+            "interfaces": [{"name": "eth0", "mtu": 8896, "addresses": ["10.0.0.1"]}],
+        }))
+        .unwrap();
         let keys = path_keys(&summary);
         assert!(keys[0].hot && keys[4].hot);
         assert_eq!(keys[3].value.number, "1\u{202f}420");

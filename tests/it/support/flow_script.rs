@@ -3,13 +3,14 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use serde_json::json;
 use tidemark::measure::flow::{
     CpuTick, Echo, FlowBatch, FlowEnd, StreamEnd, StreamTick, TcpTick, UdpEnd, UdpTick, Way,
 };
 use tidemark::measure::fold::{End, Measured};
 use tidemark::measure::plan::throughput::{Protocol, ThroughputPlan};
 use tidemark::measure::plan::{PathPlan, PingPlan};
-use tidemark::measure::summary::flow::{InterfaceFigures, PathProbe, PathSummary};
+use tidemark::measure::summary::flow::PathSummary;
 use tidemark::supervisor::StopHandle;
 
 /// Nothing listens there.
@@ -215,37 +216,25 @@ pub fn ping(plan: &PingPlan, stop: &StopHandle, sink: &mut dyn FnMut(Measured)) 
 /// Plays a path check: 1460 bytes get through an interface of 8896.
 pub fn path(plan: &PathPlan) -> End {
     let hole = plan.host == LOSSY;
-    let probe = |size_bytes, result: &str, named_mtu| PathProbe {
-        size_bytes,
-        result: result.to_owned(),
-        rtt_ms: (result == "answered").then_some(0.31),
-        named_mtu,
+    let (large, named) = if hole {
+        ("no_answer", None)
+    } else {
+        ("too_big", Some(1_460))
     };
-    let large = if hole { "no_answer" } else { "too_big" };
-    End::Path(PathSummary {
-        interface: Some("eth0".to_owned()),
-        interface_mtu: Some(8_896),
-        path_mtu: Some(1_460),
-        expected_mtu: plan.expect_mtu,
-        ok: plan.expect_mtu.map(|expected| expected == 1_460),
-        black_hole: Some(hole),
-        address: Some(plan.host.clone()),
-        probes: vec![
-            probe(8_896, large, (!hole).then_some(1_460)),
-            probe(1_460, "answered", None),
-            probe(1_461, large, (!hole).then_some(1_460)),
+    let found: PathSummary = serde_json::from_value(json!({
+        "interface": "eth0", "interface_mtu": 8896, "path_mtu": 1460,
+        "expected_mtu": plan.expect_mtu, "ok": plan.expect_mtu.map(|expected| expected == 1_460),
+        "black_hole": hole, "address": plan.host,
+        "probes": [
+            {"size_bytes": 1460, "result": "answered", "rtt_ms": 0.31, "named_mtu": null},
+            {"size_bytes": 1461, "result": large, "rtt_ms": null, "named_mtu": named},
+            {"size_bytes": 8896, "result": large, "rtt_ms": null, "named_mtu": named},
         ],
-        interfaces: vec![
-            InterfaceFigures {
-                name: "lo".to_owned(),
-                mtu: Some(65_536),
-                addresses: vec!["127.0.0.1".to_owned(), "::1".to_owned()],
-            },
-            InterfaceFigures {
-                name: "eth0".to_owned(),
-                mtu: Some(8_896),
-                addresses: vec!["10.128.0.11".to_owned()],
-            },
+        "interfaces": [
+            {"name": "lo", "mtu": 65536, "addresses": ["127.0.0.1", "::1"]},
+            {"name": "eth0", "mtu": 8896, "addresses": ["10.128.0.11"]},
         ],
-    })
+    }))
+    .unwrap();
+    End::Path(found)
 }

@@ -18,7 +18,9 @@ use tidemark::measure::sample::{Batch, ConnectionSample, Ended, RequestSample, S
 use tidemark::net::clock;
 use tidemark::state::{AppState, NodeFacts};
 use tidemark::store::Store;
-use tidemark::supervisor::{Instrument, Launch, Pinned, Settings, StopHandle, Supervisor};
+use tidemark::supervisor::{
+    Instrument, Launch, Pinned, ReceiverSettings, Settings, StopHandle, Supervisor,
+};
 use tower::ServiceExt;
 
 use super::flow_script;
@@ -66,6 +68,22 @@ impl Answer {
 impl Pages {
     /// An empty notebook.
     pub fn new() -> Self {
+        Self::with(ReceiverSettings::default())
+    }
+
+    /// The same with both receivers on ports of their own choice, not started.
+    pub fn with_receivers() -> Self {
+        let own = || vec!["127.0.0.1:0".parse().unwrap()];
+        Self::with(ReceiverSettings {
+            iperf2: own(),
+            iperf3: own(),
+            max_streams: 64,
+            max_duration: Duration::from_mins(1),
+            ..ReceiverSettings::default()
+        })
+    }
+
+    fn with(receivers: ReceiverSettings) -> Self {
         let folder = TempFolder::new();
         let store = Store::open(folder.path()).unwrap();
         let supervisor = Supervisor::start(
@@ -74,7 +92,7 @@ impl Pages {
                 caps: Caps::default(),
                 node: "eu-a".into(),
                 rule: TargetRule::new(Vec::new(), Vec::new()),
-                receivers: tidemark::supervisor::ReceiverSettings::default(),
+                receivers,
                 instrument: Box::new(Scripted),
             },
         )
