@@ -1,4 +1,5 @@
-//! A plan as the line of a known tool, and such a line as a plan: httperf, siege and curl, each way.
+//! A plan as the line of a known tool, and such a line as a plan: iperf, iperf3, httperf, siege, ping, tracepath and
+//! curl, each way.
 //!
 //! A pasted line is read whole: each word gets a phrase that says what it means here, what is not needed is said to
 //! be ignored, and anything that would change the test and cannot be honoured is a problem, so that no other test
@@ -6,16 +7,27 @@
 
 use serde_json::{Map, Value};
 
-use crate::measure::plan::{Caps, Plan, tidy};
+use crate::measure::plan::throughput::{self, ThroughputPlan};
+use crate::measure::plan::{Caps, FieldError, PathPlan, PingPlan, Plan, path as path_plan};
+use crate::measure::plan::{ping as ping_plan, tidy};
 use crate::measure::units::parse_number;
 
 mod curl;
 mod httperf;
+mod iperf;
+mod iperf3;
+mod iperf_values;
+mod iperf_write;
 mod options;
+mod path;
+mod ping;
+mod server_line;
 mod shell;
 mod siege;
 #[cfg(test)]
 mod tests;
+
+pub use server_line::ServerLine;
 
 /// Longest line that is read.
 const MAX_LINE: usize = 2 << 20;
@@ -31,8 +43,14 @@ pub enum Tool {
     Curl,
     /// `tidemark run '{…}'`: a plan as JSON.
     Tidemark,
-    /// A tool that is known and whose tests are not built in.
-    NotBuiltIn,
+    /// Throughput, version 2.
+    Iperf,
+    /// Throughput, version 3.
+    Iperf3,
+    /// Round trips.
+    Ping,
+    /// Interfaces and path MTU: tracepath, `ifconfig`, `ip link`.
+    Path,
     /// None of them.
     Unknown,
 }
@@ -64,14 +82,29 @@ pub struct Word {
 /// What the line says about printing, for `tidemark run`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OutputOptions {
-    /// siege's `-j`.
+    /// siege's `-j`, iperf3's `-J`.
     pub json: bool,
-    /// siege's `-q`, curl's `-s`.
+    /// siege's `-q`, curl's `-s`, ping's `-q`.
     pub quiet: bool,
     /// `-v`.
     pub verbose: bool,
     /// curl's `-w`.
     pub write_out: Option<String>,
+    /// What iperf's line says.
+    pub iperf: IperfOutput,
+}
+
+/// What a line of iperf 2 or 3 says about printing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IperfOutput {
+    /// `-y C`.
+    pub csv: bool,
+    /// The letter of `-f`; `None` = each figure in the unit that suits it.
+    pub unit: Option<char>,
+    /// Whether `-i` asks for a line each interval; `None` = no `-i`: iperf 2 prints totals alone, iperf 3 each second.
+    pub interval_lines: Option<bool>,
+    /// `--sum-only`.
+    pub sum_only: bool,
 }
 
 /// A line, read.
@@ -87,6 +120,8 @@ pub struct Reading {
     pub draft: Option<Value>,
     /// Sentences that say what to change.
     pub problems: Vec<String>,
+    /// The receiver that the line starts; then there is no plan, and the problem says how to start it here.
+    pub server: Option<ServerLine>,
     /// What it says about printing.
     pub output: OutputOptions,
 }
@@ -137,9 +172,8 @@ pub fn read_words(words: &[String]) -> Reading {
     let mut draft = Draft::default();
     let rest = draft.skip_wrappers(words);
     let Some((program, arguments)) = rest.split_first() else {
-        return draft.refused(
-            "There is no command: write one such as httperf --server 127.0.0.1 --port 8000 --num-conns 100 --rate 5.",
-        );
+        return draft
+            .refused("There is no command: write one such as iperf -c 127.0.0.1 -t 10 -P 4.");
     };
     if program.starts_with('{') {
         return read_json(&rest.join(" "));
@@ -149,18 +183,12 @@ pub fn read_words(words: &[String]) -> Reading {
         Tool::Httperf => httperf::read(program, arguments, draft),
         Tool::Siege => siege::read(program, arguments, draft),
         Tool::Curl => curl::read(program, arguments, draft),
-        Tool::NotBuiltIn => {
-            let test = match base(program) {
-                "ping" | "ping6" | "fping" => "Round-trip tests are",
-                "tracepath" | "tracepath6" => "Path tests are",
-                _ => "Throughput tests are",
-            };
-            draft.refused(format!(
-                "{test} not built into this version; httperf, siege and curl lines are."
-            ))
-        }
+        Tool::Iperf => iperf::read(program, arguments, draft),
+        Tool::Iperf3 => iperf3::read(program, arguments, draft),
+        Tool::Ping => ping::read(program, arguments, draft),
+        Tool::Path => path::read(program, arguments, draft),
         Tool::Tidemark | Tool::Unknown => draft.refused(format!(
-            "{} is not understood here; httperf, siege and curl lines are.",
+            "{} is not understood here; iperf, iperf3, httperf, siege, ping, tracepath and curl lines are.",
             cut(program)
         )),
     }
@@ -180,7 +208,7 @@ pub fn write(plan: &Plan) -> String {
 
 /// The nearest line of the plan's tool, with what it cannot say.
 pub fn written(plan: &Plan) -> Written {
-    let (line, mut differs, same) = match plan {
+    let (line, differs, same) = match plan {
         Plan::Rate(rate) => httperf::write(rate),
         Plan::Users(users) => siege::write(users),
         Plan::Fetch(fetch) => curl::write(fetch),
@@ -190,15 +218,63 @@ pub fn written(plan: &Plan) -> Written {
         .plan
         .and_then(|value| Plan::from_json(&value, &UNLIMITED).ok())
         .is_some_and(|again| again == *plan || same.as_ref() == Some(&again));
-    if !exact && differs.is_empty() {
-        differs.push("The tool's line cannot say all of this plan.".to_owned());
-    }
-    let json = plan.to_json().to_string();
-    Written {
-        line,
-        exact,
-        differs,
-        tidemark: format!("tidemark run {}", shell_words::quote(&json)),
+    Written::new(line, exact, differs, plan.to_json())
+}
+
+/// The nearest line of iperf 2 or iperf 3, by the plan's dialect.
+pub fn written_throughput(plan: &ThroughputPlan) -> Written {
+    let mut object = kind_alone("throughput");
+    throughput::fill_json(plan, &mut object);
+    written_flow(plan, iperf_write::write(plan), object, &|object| {
+        throughput::from_json(object, &UNLIMITED)
+    })
+}
+
+/// The nearest line of ping.
+pub fn written_ping(plan: &PingPlan) -> Written {
+    let mut object = kind_alone("ping");
+    ping_plan::fill_json(plan, &mut object);
+    written_flow(plan, ping::write(plan), object, &|object| {
+        ping_plan::from_json(object, &UNLIMITED)
+    })
+}
+
+/// The nearest line of tracepath.
+pub fn written_path(plan: &PathPlan) -> Written {
+    let mut object = kind_alone("path");
+    path_plan::fill_json(plan, &mut object);
+    written_flow(plan, path::write(plan), object, &path_plan::from_json)
+}
+
+fn kind_alone(kind: &str) -> Map<String, Value> {
+    Map::from_iter([("kind".to_owned(), kind.into())])
+}
+
+fn written_flow<P: PartialEq>(
+    plan: &P,
+    (line, differs): (String, Vec<String>),
+    object: Map<String, Value>,
+    from_json: &dyn Fn(&Map<String, Value>) -> Result<P, Vec<FieldError>>,
+) -> Written {
+    let again = read(&line).plan;
+    let again = again.as_ref().and_then(Value::as_object);
+    let exact = differs.is_empty()
+        && again.is_some_and(|again| from_json(again).is_ok_and(|again| again == *plan));
+    Written::new(line, exact, differs, Value::Object(object))
+}
+
+impl Written {
+    fn new(line: String, exact: bool, mut differs: Vec<String>, plan: Value) -> Self {
+        if !exact && differs.is_empty() {
+            differs.push("The tool's line cannot say all of this plan.".to_owned());
+        }
+        let json = plan.to_string();
+        Self {
+            line,
+            exact,
+            differs,
+            tidemark: format!("tidemark run {}", shell_words::quote(&json)),
+        }
     }
 }
 
@@ -240,9 +316,10 @@ fn tool_of(program: &str) -> Tool {
         "httperf" => Tool::Httperf,
         "siege" => Tool::Siege,
         "curl" => Tool::Curl,
-        "iperf" | "iperf2" | "iperf3" | "ping" | "ping6" | "fping" | "tracepath" | "tracepath6" => {
-            Tool::NotBuiltIn
-        }
+        "iperf" | "iperf2" => Tool::Iperf,
+        "iperf3" => Tool::Iperf3,
+        "ping" | "ping6" => Tool::Ping,
+        "tracepath" | "tracepath6" | "ifconfig" | "ip" => Tool::Path,
         _ => Tool::Unknown,
     }
 }
@@ -395,7 +472,21 @@ impl Draft {
             plan,
             draft,
             problems: self.problems,
+            server: None,
             output: self.output,
+        }
+    }
+
+    /// A line that starts a receiver: no plan, and where nothing else is wrong the sentence says so.
+    fn finish_server(mut self, server: ServerLine) -> Reading {
+        self.plan.clear();
+        if !self.problems.is_empty() {
+            return self.finish();
+        }
+        self.problems.push(server.sentence());
+        Reading {
+            server: Some(server),
+            ..self.finish()
         }
     }
 

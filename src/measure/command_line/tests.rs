@@ -379,7 +379,7 @@ fn what_needs_a_shell_is_refused() {
         ("httperf --server 'h", "not closed"),
         ("httperf --server \"h", "not closed"),
         ("wrk -t2 http://h/", "wrk is not understood here"),
-        ("http://h/", "httperf, siege and curl lines are"),
+        ("http://h/", "ping, tracepath and curl lines are"),
         ("{\"kind\": ", "is not JSON"),
     ] {
         refused(line, words);
@@ -392,7 +392,13 @@ fn long_hostile_lines_are_read_in_linear_time() {
         "#\n", " \n", "$ ", "\\ ", "> ", "1>", "–", "&", ";a", "'", "# # ", "-d 1 ", "a=b ",
         "time ",
     ] {
-        for start in ["", "httperf --server h ", "siege -r 1 ", "curl "] {
+        for start in [
+            "",
+            "httperf --server h ",
+            "siege -r 1 ",
+            "curl ",
+            "iperf -c h ",
+        ] {
             let line = format!("{start}{}", piece.repeat(100_000));
             let reading = read(&line);
             assert_eq!(reading.plan.is_some(), reading.problems.is_empty());
@@ -401,19 +407,19 @@ fn long_hostile_lines_are_read_in_linear_time() {
 }
 
 #[test]
-fn tools_whose_tests_are_not_built_in_are_recognised() {
-    for (line, words) in [
-        (
-            "iperf -c 10.0.0.2 -P 16 -t 30",
-            "Throughput tests are not built into this version; httperf, siege and curl lines are.",
-        ),
-        ("iperf3 -c h", "Throughput tests are not built in"),
-        ("$ iperf -s -u", "Throughput tests are not built in"),
-        ("ping -c 5 h", "Round-trip tests are not built in"),
-        ("tracepath h", "Path tests are not built in"),
+fn every_tool_is_recognised() {
+    for (line, tool) in [
+        ("iperf -c 10.0.0.2 -P 16 -t 30", Tool::Iperf),
+        ("/usr/bin/iperf -c h", Tool::Iperf),
+        ("time iperf3 -c h", Tool::Iperf3),
+        ("$ iperf -s -u", Tool::Iperf),
+        ("ping -c 5 h", Tool::Ping),
+        ("tracepath h", Tool::Path),
+        ("# ip link", Tool::Path),
+        ("ifconfig | grep mtu", Tool::Path),
+        ("fping h", Tool::Unknown),
     ] {
-        refused(line, words);
-        assert_eq!(read(line).tool, Tool::NotBuiltIn, "{line}");
+        assert_eq!(read(line).tool, tool, "{line}");
     }
 }
 
@@ -514,7 +520,7 @@ proptest! {
 
     #[test]
     fn no_line_makes_it_panic(
-        start in prop::sample::select(vec!["", "httperf ", "siege ", "curl ", "$ ", "tidemark run ", "{\"kind\":"]),
+        start in prop::sample::select(vec!["", "httperf ", "siege ", "curl ", "iperf -c ", "ping ", "$ ", "tidemark run ", "{\"kind\":"]),
         line in "\\PC{0,40}",
         symbols in "[\\\\'\"“”‘’`$&;|<>#\\-–— =a-z0-9\n\r{}()]{0,40}",
     ) {
@@ -526,13 +532,14 @@ proptest! {
 
     #[test]
     fn no_options_make_it_panic(
-        tool in prop::sample::select(vec!["httperf", "siege", "curl"]),
+        tool in prop::sample::select(vec!["httperf", "siege", "curl", "iperf", "iperf3", "ping", "tracepath", "ip"]),
         words in prop::collection::vec(prop_oneof![
             "--[a-z-]{0,9}(=[ -~]{0,6})?",
             "-[a-zA-Z0-9#]{1,3}",
             "[ -~]{0,9}",
             prop::sample::select(vec!["--rate", "--num-conns", "--server", "--period", "--add-header", "-t", "-r", "-c",
-                "-d", "-H", "--time", "http://h/", "5", "e0.1", "v1,2", "10S", "A: b", "--port", "-m", "-w", "--runtime"])
+                "-d", "-H", "--time", "http://h/", "5", "e0.1", "v1,2", "10S", "A: b", "--port", "-m", "-w", "--runtime",
+                "-s", "-u", "-b", "-n", "-P", "10k", "-i", "-B", "::1", "127.0.0.1", "-l", "-O"])
                 .prop_map(str::to_owned),
         ], 0..8),
     ) {
