@@ -70,6 +70,11 @@ pub fn run(options: &RunOptions) -> u8 {
 
 fn attempt(options: &RunOptions) -> Result<u8, Refused> {
     let request = Request::read(&options.words, &options.limits.caps)?;
+    if !request.plan.kind().is_http() {
+        return Err(Refused::usage(
+            "This kind of test runs from the dashboard and the API, not yet from the shell.",
+        ));
+    }
     let rules = options.objective.as_deref().unwrap_or_default();
     let objectives = Objectives::parse(rules).map_err(Refused::usage)?;
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -251,7 +251,8 @@ fn exit_statuses_say_how_it_went() {
     );
     check(&[], "siege -c 2 URL/", 2, "-r");
     check(&[], "frobnicate 1", 2, "frobnicate");
-    check(&[], "iperf -c 127.0.0.1", 2, "not built into this version");
+    check(&[], "iperf -c 127.0.0.1 -F data", 2, "-F, -I");
+    check(&[], "ping 127.0.0.1", 2, "add -c 5");
     check(
         &["--max-rate", "10"],
         httperf,

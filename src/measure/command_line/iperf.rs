@@ -159,6 +159,10 @@ pub(super) fn bare_word(word: &str) -> String {
 
 /// What the options add up to.
 #[derive(Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each says whether one option is there"
+)]
 struct Asked {
     udp: bool,
     ipv6: bool,
@@ -424,7 +428,7 @@ pub(super) fn take_port(draft: &mut Draft, text: &str, value: &str) {
             draft.understood(text, format!("port {port}"));
         }
         None if value.contains('-') => {
-            draft.problem(text, "A range of ports is not supported: give -p one port.")
+            draft.problem(text, "A range of ports is not supported: give -p one port.");
         }
         None => draft.problem(text, "-p takes a number from 1 to 65535."),
     }

@@ -233,7 +233,7 @@ impl Asked {
                         draft.understood(text, format!("type of service 0x{byte:02x}"));
                     }
                     None if name == "tos" => {
-                        draft.problem(text, "-S takes a byte such as 0x10 or 184.")
+                        draft.problem(text, "-S takes a byte such as 0x10 or 184.");
                     }
                     None => draft.problem(
                         text,

@@ -55,10 +55,9 @@ fn scaled(text: &str, suffixes: Suffixes) -> Option<(f64, &str)> {
     };
     let lower = rest.starts_with(|c: char| c.is_ascii_lowercase());
     let base: f64 = match suffixes {
-        Suffixes::Binary => 1024.0,
         Suffixes::Decimal => 1000.0,
         Suffixes::ByCase if lower => 1000.0,
-        Suffixes::ByCase => 1024.0,
+        Suffixes::Binary | Suffixes::ByCase => 1024.0,
     };
     Some((number * base.powi(power), letters.as_str()))
 }

@@ -7,9 +7,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::measure::plan::throughput::{self, ThroughputPlan};
-use crate::measure::plan::{Caps, FieldError, PathPlan, PingPlan, Plan, path as path_plan};
-use crate::measure::plan::{ping as ping_plan, tidy};
+use crate::measure::plan::{Caps, tidy};
 use crate::measure::units::parse_number;
 
 mod curl;
@@ -26,8 +24,10 @@ mod shell;
 mod siege;
 #[cfg(test)]
 mod tests;
+mod written;
 
 pub use server_line::ServerLine;
+pub use written::{Written, write, written};
 
 /// Longest line that is read.
 const MAX_LINE: usize = 2 << 20;
@@ -126,19 +126,6 @@ pub struct Reading {
     pub output: OutputOptions,
 }
 
-/// A plan as the nearest line of its tool.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written {
-    /// The tool's own line.
-    pub line: String,
-    /// Whether the line asks for exactly this plan.
-    pub exact: bool,
-    /// A sentence for each thing that the tool's line cannot say, or that the tool itself does otherwise.
-    pub differs: Vec<String>,
-    /// The line for `tidemark run` that always asks for exactly this plan.
-    pub tidemark: String,
-}
-
 /// Reads a pasted line.
 pub fn read(line: &str) -> Reading {
     if line.len() > MAX_LINE {
@@ -191,90 +178,6 @@ pub fn read_words(words: &[String]) -> Reading {
             "{} is not understood here; iperf, iperf3, httperf, siege, ping, tracepath and curl lines are.",
             cut(program)
         )),
-    }
-}
-
-/// The line that repeats a plan: its tool's own where that says all of it, else `tidemark run '{…}'`.
-///
-/// [`read`] reads it back to a plan that sends the same.
-pub fn write(plan: &Plan) -> String {
-    let written = written(plan);
-    if written.exact {
-        written.line
-    } else {
-        written.tidemark
-    }
-}
-
-/// The nearest line of the plan's tool, with what it cannot say.
-pub fn written(plan: &Plan) -> Written {
-    let (line, differs, same) = match plan {
-        Plan::Rate(rate) => httperf::write(rate),
-        Plan::Users(users) => siege::write(users),
-        Plan::Fetch(fetch) => curl::write(fetch),
-        Plan::Throughput(_) | Plan::Ping(_) | Plan::Path(_) => (String::new(), Vec::new(), None),
-    };
-    let exact = read(&line)
-        .plan
-        .and_then(|value| Plan::from_json(&value, &UNLIMITED).ok())
-        .is_some_and(|again| again == *plan || same.as_ref() == Some(&again));
-    Written::new(line, exact, differs, plan.to_json())
-}
-
-/// The nearest line of iperf 2 or iperf 3, by the plan's dialect.
-pub fn written_throughput(plan: &ThroughputPlan) -> Written {
-    let mut object = kind_alone("throughput");
-    throughput::fill_json(plan, &mut object);
-    written_flow(plan, iperf_write::write(plan), object, &|object| {
-        throughput::from_json(object, &UNLIMITED)
-    })
-}
-
-/// The nearest line of ping.
-pub fn written_ping(plan: &PingPlan) -> Written {
-    let mut object = kind_alone("ping");
-    ping_plan::fill_json(plan, &mut object);
-    written_flow(plan, ping::write(plan), object, &|object| {
-        ping_plan::from_json(object, &UNLIMITED)
-    })
-}
-
-/// The nearest line of tracepath.
-pub fn written_path(plan: &PathPlan) -> Written {
-    let mut object = kind_alone("path");
-    path_plan::fill_json(plan, &mut object);
-    written_flow(plan, path::write(plan), object, &path_plan::from_json)
-}
-
-fn kind_alone(kind: &str) -> Map<String, Value> {
-    Map::from_iter([("kind".to_owned(), kind.into())])
-}
-
-fn written_flow<P: PartialEq>(
-    plan: &P,
-    (line, differs): (String, Vec<String>),
-    object: Map<String, Value>,
-    from_json: &dyn Fn(&Map<String, Value>) -> Result<P, Vec<FieldError>>,
-) -> Written {
-    let again = read(&line).plan;
-    let again = again.as_ref().and_then(Value::as_object);
-    let exact = differs.is_empty()
-        && again.is_some_and(|again| from_json(again).is_ok_and(|again| again == *plan));
-    Written::new(line, exact, differs, Value::Object(object))
-}
-
-impl Written {
-    fn new(line: String, exact: bool, mut differs: Vec<String>, plan: Value) -> Self {
-        if !exact && differs.is_empty() {
-            differs.push("The tool's line cannot say all of this plan.".to_owned());
-        }
-        let json = plan.to_string();
-        Self {
-            line,
-            exact,
-            differs,
-            tidemark: format!("tidemark run {}", shell_words::quote(&json)),
-        }
     }
 }
 

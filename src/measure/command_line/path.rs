@@ -111,13 +111,16 @@ pub(super) fn write(plan: &PathPlan) -> (String, Vec<String>) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{read, written_path};
+    use super::super::{UNLIMITED, read, written};
     use super::*;
-    use crate::measure::plan::path;
+    use crate::measure::plan::Plan;
     use serde_json::json;
 
     fn plan_of(line: &str) -> Option<PathPlan> {
-        path::from_json(read(line).plan.as_ref()?.as_object()?).ok()
+        match Plan::from_json(&read(line).plan?, &UNLIMITED) {
+            Ok(Plan::Path(plan)) => Some(plan),
+            _ => None,
+        }
     }
 
     #[test]
@@ -159,20 +162,16 @@ mod tests {
 
     #[test]
     fn a_path_plan_has_a_line_unless_it_expects_something() {
-        let plan = path::from_json(json!({"host": "h"}).as_object().unwrap()).unwrap();
-        let written = written_path(&plan);
-        assert_eq!(
-            (written.line.as_str(), written.exact),
-            ("tracepath h", true)
-        );
-        let plan = json!({"host": "h", "expect_mtu": 8896});
-        let plan = path::from_json(plan.as_object().unwrap()).unwrap();
-        let written = written_path(&plan);
+        let plan = |fields| Plan::from_json(&fields, &UNLIMITED).unwrap();
+        let line = written(&plan(json!({"kind": "path", "host": "h"})));
+        assert_eq!((line.line.as_str(), line.exact), ("tracepath h", true));
+        let plan = plan(json!({"kind": "path", "host": "h", "expect_mtu": 8896}));
+        let written = written(&plan);
         assert!(!written.exact);
         assert_eq!(
             written.differs,
             ["tracepath expects no MTU; this plan expects 8896 bytes."]
         );
-        assert_eq!(plan_of(&written.tidemark), Some(plan));
+        assert_eq!(plan_of(&written.tidemark).map(Plan::Path), Some(plan));
     }
 }

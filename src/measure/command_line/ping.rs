@@ -282,14 +282,17 @@ pub(super) fn write(plan: &PingPlan) -> (String, Vec<String>) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{UNLIMITED, read, written_ping};
+    use super::super::{UNLIMITED, read, written};
     use super::*;
-    use crate::measure::plan::ping;
+    use crate::measure::plan::Plan;
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
     fn plan_of(line: &str) -> Option<PingPlan> {
-        ping::from_json(read(line).plan.as_ref()?.as_object()?, &UNLIMITED).ok()
+        match Plan::from_json(&read(line).plan?, &UNLIMITED) {
+            Ok(Plan::Ping(plan)) => Some(plan),
+            _ => None,
+        }
     }
 
     #[test]
@@ -343,11 +346,11 @@ mod tests {
 
     #[test]
     fn a_ping_by_tcp_has_no_line_of_ping() {
-        let plan = json!({"host": "h", "method": "tcp", "port": 80});
-        let plan = ping::from_json(plan.as_object().unwrap(), &UNLIMITED).unwrap();
-        let written = written_ping(&plan);
+        let plan = json!({"kind": "ping", "host": "h", "method": "tcp", "port": 80});
+        let plan = Plan::from_json(&plan, &UNLIMITED).unwrap();
+        let written = written(&plan);
         assert!(!written.exact && written.differs[0].contains("TCP connects"));
-        assert_eq!(plan_of(&written.tidemark), Some(plan));
+        assert_eq!(plan_of(&written.tidemark).map(Plan::Ping), Some(plan));
     }
 
     proptest! {
@@ -359,12 +362,12 @@ mod tests {
             size in 0_u32..65_507,
             timeout in 1_u32..600,
         ) {
-            let plan = json!({"host": host, "count": count, "interval_s": f64::from(interval) / 50.0,
+            let plan = json!({"kind": "ping", "host": host, "count": count, "interval_s": f64::from(interval) / 50.0,
                 "size_bytes": size, "timeout_s": f64::from(timeout) / 10.0});
-            let plan = ping::from_json(plan.as_object().unwrap(), &UNLIMITED).unwrap();
-            let written = written_ping(&plan);
+            let plan = Plan::from_json(&plan, &UNLIMITED).unwrap();
+            let written = written(&plan);
             prop_assert!(written.exact, "{}", written.line);
-            prop_assert_eq!(plan_of(&written.line), Some(plan));
+            prop_assert_eq!(plan_of(&written.line).map(Plan::Ping), Some(plan));
         }
     }
 

@@ -1,32 +1,33 @@
 //! Lines of iperf 2 and 3 as people paste them, and throughput plans as lines.
 
 use proptest::prelude::*;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::super::{Reading, UNLIMITED, WordNote, read, written_throughput};
-use crate::measure::plan::ThroughputPlan;
-use crate::measure::plan::throughput::{self, Dialect};
+use super::super::{Reading, UNLIMITED, WordNote, read, written};
+use crate::measure::plan::Plan;
+use crate::measure::plan::throughput::Dialect;
 
-fn plan_of(reading: &Reading) -> Option<ThroughputPlan> {
-    throughput::from_json(reading.plan.as_ref()?.as_object()?, &UNLIMITED).ok()
+fn plan_of(reading: &Reading) -> Option<Plan> {
+    Plan::from_json(reading.plan.as_ref()?, &UNLIMITED).ok()
+}
+
+/// A throughput plan with these fields.
+fn throughput(fields: &Value) -> Plan {
+    let mut fields = fields.clone();
+    fields["kind"] = json!("throughput");
+    Plan::from_json(&fields, &UNLIMITED).unwrap_or_else(|errors| panic!("{fields}: {errors:?}"))
 }
 
 /// The line must be read without a problem to a valid plan with these fields.
 fn check(line: &str, expected: &Value) -> Reading {
     let reading = read(line);
     assert_eq!(reading.problems, Vec::<String>::new(), "{line}");
-    let object = reading
-        .plan
-        .as_ref()
-        .and_then(Value::as_object)
-        .expect(line);
-    let plan = throughput::from_json(object, &UNLIMITED)
-        .unwrap_or_else(|errors| panic!("{line}: {errors:?}"));
-    let mut filled = Map::new();
-    throughput::fill_json(&plan, &mut filled);
+    let plan = Plan::from_json(reading.plan.as_ref().expect(line), &UNLIMITED)
+        .unwrap_or_else(|errors| panic!("{line}: {errors:?}"))
+        .to_json();
     for (key, value) in expected.as_object().expect("an object") {
         assert_eq!(
-            filled.get(key).unwrap_or(&Value::Null),
+            plan.get(key).unwrap_or(&Value::Null),
             value,
             "{line}: {key}"
         );
@@ -335,7 +336,7 @@ fn lines_that_start_a_receiver_say_what_they_start() {
 
 #[test]
 fn plans_are_written_as_people_would() {
-    for (plan, expected) in [
+    for (fields, expected) in [
         (
             json!({"host": "10.0.0.2", "streams": 16, "duration_s": 30}),
             "iperf -c 10.0.0.2 -P 16 -t 30 -i 1 -l 1M",
@@ -373,8 +374,8 @@ fn plans_are_written_as_people_would() {
             "iperf3 -c h -t 10 -i 0.5 -C cubic",
         ),
     ] {
-        let plan = throughput::from_json(plan.as_object().unwrap(), &UNLIMITED).unwrap();
-        let written = written_throughput(&plan);
+        let plan = throughput(&fields);
+        let written = written(&plan);
         assert_eq!(written.line, expected);
         assert!(written.exact, "{expected}: {:?}", written.differs);
         assert_eq!(plan_of(&read(&written.line)), Some(plan));
@@ -383,7 +384,7 @@ fn plans_are_written_as_people_would() {
 
 #[test]
 fn what_the_line_cannot_say_is_said() {
-    for (plan, words) in [
+    for (fields, words) in [
         (
             json!({"host": "h", "receive": "discard"}),
             "discards it in the kernel",
@@ -398,8 +399,8 @@ fn what_the_line_cannot_say_is_said() {
             "whole seconds",
         ),
     ] {
-        let plan = throughput::from_json(plan.as_object().unwrap(), &UNLIMITED).unwrap();
-        let written = written_throughput(&plan);
+        let plan = throughput(&fields);
+        let written = written(&plan);
         assert!(!written.exact);
         assert!(
             written.differs.iter().any(|one| one.contains(words)),
@@ -470,10 +471,8 @@ fn any_throughput() -> impl Strategy<Value = Value> {
 proptest! {
     #[test]
     fn what_is_written_is_read_back(plan in any_throughput()) {
-        let plan = throughput::from_json(plan.as_object().unwrap(), &UNLIMITED);
-        prop_assert!(plan.is_ok(), "{plan:?}");
-        let plan = plan.unwrap();
-        let written = written_throughput(&plan);
+        let plan = throughput(&plan);
+        let written = written(&plan);
         prop_assert!(written.exact, "{}: {:?}", written.line, written.differs);
         let reading = read(&written.line);
         prop_assert_eq!(plan_of(&reading), Some(plan.clone()), "{}", written.line);
