@@ -1,6 +1,6 @@
 //! iperf 3's line: every option of 3.12, as a throughput plan or as a receiver.
 
-use super::iperf::{
+use super::iperf_fields::{
     UNLIMITED_UDP, bare_word, size, take_count, take_format, take_interval, take_listening,
     take_port, take_rate,
 };

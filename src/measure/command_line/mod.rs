@@ -14,6 +14,7 @@ mod curl;
 mod httperf;
 mod iperf;
 mod iperf3;
+mod iperf_fields;
 mod iperf_values;
 mod iperf_write;
 mod options;
