@@ -372,10 +372,26 @@ async fn a_pasted_line_is_read_word_by_word() {
         "<code>--hog</code>",
         "class=\"warn\"",
     ]);
-    for line in ["iperf -c 10.0.0.2 -P 16", "ping -c 5 10.0.0.2"] {
+    for (line, kind) in [
+        ("iperf -c 10.0.0.2 -P 16", "throughput"),
+        ("ping -c 5 10.0.0.2", "ping"),
+        ("tracepath 10.0.0.2", "path"),
+    ] {
+        let answer = pages.get(&read(line)).await;
+        assert_eq!(answer.status, StatusCode::OK, "{line}");
+        answer.says(&[&format!("aria-current=\"page\"><b>{kind}</b>")]);
+    }
+    for (line, sentence) in [
+        ("iperf -s", "start the built-in receiver"),
+        ("ping 10.0.0.2", "add -c 5"),
+        (
+            "iperf -c 10.0.0.2 --bounceback",
+            "--bounceback is not supported",
+        ),
+    ] {
         let answer = pages.get(&read(line)).await;
         assert_eq!(answer.status, StatusCode::UNPROCESSABLE_ENTITY, "{line}");
-        answer.says(&["This line cannot be run as it stands"]);
+        answer.says(&["This line cannot be run as it stands", sentence]);
     }
     let answer = pages
         .get(&read("siege -c 4 -r 20 http://127.0.0.1:8000/"))
