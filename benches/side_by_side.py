@@ -98,14 +98,14 @@ http {{
 class Tidemark:
     """`tidemark serve` on ports of its own; `core` None leaves it unpinned."""
 
-    def __init__(self, binary, core=GENERATOR_CORE, data=None):
+    def __init__(self, binary, core=GENERATOR_CORE, data=None, receivers=False):
         self.own_data = data is None
         self.data = data or tempfile.mkdtemp(prefix="tidemark-bench-")
         os.chmod(self.data, 0o700)
         started = time.monotonic()
         self.process = subprocess.Popen(
             pinned(core, binary, "serve", "--dashboard", "127.0.0.1:0", "--workload", "127.0.0.1:0",
-                   "--receiver", "off", "--receiver3", "off", "--data", self.data),
+                   "--receiver", "127.0.0.1:0" if receivers else "off", "--receiver3", "off", "--data", self.data),
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
@@ -114,6 +114,7 @@ class Tidemark:
         self.start_s = time.monotonic() - started
         self.dashboard = re.search(r"dashboard=(\S+)", line).group(1).rstrip("/")
         self.workload = re.search(r"workload=(\S+)", line).group(1).rstrip("/")
+        self.receiver = int(re.search(r"receiver=\S+:(\d+)", line).group(1)) if receivers else None
 
     def cpu_s(self):
         fields = open(f"/proc/{self.process.pid}/stat").read().rsplit(")", 1)[1].split()
@@ -198,7 +199,11 @@ class Capture:
         while "listening on" not in self.process.stderr.readline():
             pass
 
-    def packets(self):
+    def times(self):
+        """When each packet passed, in s."""
+        return [packet[0] for packet in self.packets(headers=False)]
+
+    def packets(self, headers=True):
         """Pairs of time in s and the TCP header with its addresses' ports: (time, source, destination, flags, payload)."""
         time.sleep(0.5)
         self.process.send_signal(signal.SIGINT)
@@ -212,6 +217,9 @@ class Capture:
             seconds, nanos, kept, _ = struct.unpack_from("<IIII", data, at)
             frame = data[at + 16 : at + 16 + kept]
             at += 16 + kept
+            if not headers:
+                found.append((seconds + nanos / 1e9,))
+                continue
             ip = frame[14:]
             head = (ip[0] & 15) * 4
             total = struct.unpack_from(">H", ip, 2)[0]
@@ -483,6 +491,212 @@ def start(binary):
     ]
 
 
+# ---------------------------------------------------------------- throughput
+
+
+MINIMAL = r"""
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+static double now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec + t.tv_nsec / 1e9; }
+int main(void) {
+  struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  socklen_t n = sizeof a;
+  int l = socket(AF_INET, SOCK_STREAM, 0);
+  size_t block = 1 << 20;
+  char *buffer = calloc(1, block);
+  bind(l, (void *)&a, n); listen(l, 1); getsockname(l, (void *)&a, &n);
+  if (!fork()) {
+    int c = accept(l, 0, 0);
+    while (recv(c, buffer, block, MSG_TRUNC) > 0) {}
+    _exit(0);
+  }
+  int s = socket(AF_INET, SOCK_STREAM, 0);
+  connect(s, (void *)&a, n);
+  double begun = now(), total = 0;
+  while (now() - begun < 4) total += write(s, buffer, block);
+  close(s); wait(0);
+  printf("%f\\n", total * 8 / (now() - begun));
+  return 0;
+}
+"""
+
+
+class Server:
+    """A real iperf server, ended by its pid; counts its CPU."""
+
+    def __init__(self, *command):
+        self.port = free_port()
+        self.process = subprocess.Popen(
+            [*command, "-p", str(self.port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        time.sleep(0.5)
+
+    def cpu_s(self):
+        fields = open(f"/proc/{self.process.pid}/stat").read().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def close(self):
+        finish(self.process)
+
+
+def iperf(server, *more):
+    """One run of a real iperf 2 client: bit/s by its last line, CPU seconds of both ends per GB."""
+    before = server.cpu_s()
+    output, seconds, _ = tool(["iperf", "-c", "127.0.0.1", "-p", str(server.port), "-t", "4", "-f", "k", *more], core=None)
+    found = [text for text in output.splitlines() if "bits/sec" in text]
+    sums = [text for text in found if "SUM" in text] or found
+    rate = float(re.search(r"([\d.]+) Kbits/sec", sums[-1]).group(1)) * 1e3
+    moved = rate * 4 / 8e9
+    return rate, (seconds + server.cpu_s() - before) / moved
+
+
+def iperf3(server, *more):
+    output, _, _ = tool(["iperf3", "-c", "127.0.0.1", "-p", str(server.port), "-t", "4", "-J", *more], core=None)
+    return json.loads(output)["end"]["sum_received"]["bits_per_second"]
+
+
+class Pair:
+    """Two Tidemarks: one measures, the other receives."""
+
+    def __init__(self, binary):
+        self.sender = Tidemark(binary, core=None)
+        self.receiver = Tidemark(binary, core=None, receivers=True)
+        self.port = self.receiver.receiver
+
+    def run(self, port=None, **plan):
+        before = self.receiver.cpu_s()
+        run = self.sender.run({"kind": "throughput", "host": "127.0.0.1", "port": port or self.port, "duration_s": 4, **plan})
+        moved = run["summary"]["bits_per_second"] * 4 / 8e9
+        return run["summary"], (run["process_cpu_s"] + self.receiver.cpu_s() - before) / moved
+
+    def rate(self, **plan):
+        return self.run(**plan)[0]["bits_per_second"]
+
+    def close(self):
+        self.sender.close(), self.receiver.close()
+
+
+def giga(values):
+    return spread([value / 1e9 for value in values])
+
+
+@row("tcp-one")
+def tcp_one(binary):
+    """One TCP stream over loopback, both ends ours, against iperf 2 at both ends."""
+    pair, server = Pair(binary), Server("iperf", "-s")
+    same, block, default, cost, theirs, their_cost = [], [], [], [], [], []
+    for _ in range(PAIRS):
+        rate, each = iperf(server)
+        theirs.append(rate), their_cost.append(each)
+        summary, each = pair.run(length_bytes=131072)
+        block.append(summary["bits_per_second"])
+        summary, each = pair.run()
+        default.append(summary["bits_per_second"]), cost.append(each)
+    pair.close(), server.close()
+    ratio = lambda ours, others: [a / b for a, b in zip(ours, others)]
+    return [
+        line("TCP, 1 stream, block 128 KiB, copying, Gbit/s", giga(block), f"iperf 2 {giga(theirs)}", ratio(block, theirs), "≥ 1.05", lambda m: m >= 1.05),
+        line("TCP, 1 stream, our default block of 1 MiB, copying, Gbit/s", giga(default), f"iperf 2 (128 KiB) {giga(theirs)}", ratio(default, theirs), "≥ 1.5", lambda m: m >= 1.5),
+        line("the same: CPU seconds of both ends per GB", spread(cost), f"iperf 2 {spread(their_cost)}", ratio(cost, their_cost), "≤ 0.7", lambda m: m <= 0.7),
+    ]
+
+
+@row("tcp-discard")
+def tcp_discard(binary):
+    """One TCP stream whose receiver discards, against a program that does nothing else."""
+    folder = tempfile.mkdtemp(prefix="tidemark-bench-")
+    with open(f"{folder}/minimal.c", "w") as file:
+        file.write(MINIMAL)
+    subprocess.run(["gcc", "-O2", "-o", f"{folder}/minimal", f"{folder}/minimal.c"], check=True)
+    pair, ours, theirs = Pair(binary), [], []
+    for _ in range(PAIRS):
+        theirs.append(float(tool([f"{folder}/minimal"], core=None)[0]))
+        ours.append(pair.rate(receive="discard"))
+    pair.close()
+    shutil.rmtree(folder)
+    return [line("TCP, 1 stream, 1 MiB, `discard`, Gbit/s", giga(ours), f"a minimal program {giga(theirs)}", [a / b for a, b in zip(ours, theirs)], "≥ 0.9", lambda m: m >= 0.9)]
+
+
+@row("tcp-many")
+def tcp_many(binary):
+    """4 and 16 TCP streams, against iperf 2 and iperf 3."""
+    pair, two, three, found = Pair(binary), Server("iperf", "-s"), Server("iperf3", "-s"), []
+    for streams in (4, 16):
+        ours, by_two, by_three = [], [], []
+        for _ in range(PAIRS):
+            by_two.append(iperf(two, "-P", str(streams))[0])
+            by_three.append(iperf3(three, "-P", str(streams)))
+            ours.append(pair.rate(streams=streams))
+        what = f"TCP, {streams} streams, Gbit/s"
+        found.append(line(what, giga(ours), f"iperf 2 {giga(by_two)}", [a / b for a, b in zip(ours, by_two)], "≥ 1.1", lambda m: m >= 1.1))
+        found.append(line(what, giga(ours), f"iperf 3 {giga(by_three)}", [a / b for a, b in zip(ours, by_three)], "≥ 2", lambda m: m >= 2))
+    pair.close(), two.close(), three.close()
+    return found
+
+
+@row("tcp-mixed")
+def tcp_mixed(binary):
+    """A real iperf at one end and ours at the other, against iperf at both."""
+    pair, server = Pair(binary), Server("iperf", "-s")
+    real, received, sent = [], [], []
+    for _ in range(PAIRS):
+        real.append(iperf(server)[0])
+        before = pair.receiver
+        output, _, _ = tool(["iperf", "-c", "127.0.0.1", "-p", str(before.receiver), "-t", "4", "-f", "k"], core=None)
+        received.append(float(re.findall(r"([\d.]+) Kbits/sec", output)[-1]) * 1e3)
+        sent.append(pair.rate(port=server.port))
+    pair.close(), server.close()
+    return [
+        line("TCP, real client → our receiver, Gbit/s", giga(received), f"iperf 2 both ends {giga(real)}", [a / b for a, b in zip(received, real)], "≥ 1.0", lambda m: m >= 1.0),
+        line("TCP, ours → `iperf -s`, Gbit/s", giga(sent), f"iperf 2 both ends {giga(real)}", [a / b for a, b in zip(sent, real)], "≥ 1.2", lambda m: m >= 1.2),
+    ]
+
+
+@row("udp-rate")
+def udp_rate(binary):
+    """Datagrams of 1470 bytes received per second, as fast as the sender can."""
+    pair, server = Pair(binary), Server("iperf", "-s", "-u")
+    theirs, ours, offload, lost = [], [], [], {"iperf 2": [], "ours": [], "offload": []}
+    for _ in range(PAIRS):
+        output, _, _ = tool(["iperf", "-c", "127.0.0.1", "-p", str(server.port), "-u", "-b", "20g", "-l", "1470", "-t", "4"], core=None)
+        missing, all_ = map(int, re.findall(r"(\d+)/\s*(\d+) \(", output)[-1])
+        theirs.append((all_ - missing) / 4), lost["iperf 2"].append(100 * missing / all_)
+        for more, rates, name in (({"bandwidth_bits_per_second": 20e9}, ours, "ours"), ({"offload": True}, offload, "offload")):
+            summary, _ = pair.run(protocol="udp", length_bytes=1470, **more)
+            rates.append(summary["datagrams_received"] / summary["duration_s"]), lost[name].append(summary["lost_percent"])
+    pair.close(), server.close()
+    said = "; ".join(f"{name} {spread(values)} % lost" for name, values in lost.items())
+    return [
+        line("UDP, 1470 B, datagrams received per s", spread(ours), f"iperf 2 {spread(theirs)} ({said})", [a / b for a, b in zip(ours, theirs)], "≥ 1.3", lambda m: m >= 1.3),
+        line("the same with `offload`", spread(offload), f"iperf 2 {spread(theirs)}", [a / b for a, b in zip(offload, theirs)], "≥ 8", lambda m: m >= 8),
+    ]
+
+
+@row("udp-gaps")
+def udp_gaps(binary):
+    """Gaps between datagrams on the wire at 100 Mbit/s."""
+    pair, server, gaps = Pair(binary), Server("iperf", "-s", "-u"), {"tidemark": [], "iperf": []}
+    for _ in range(PAIRS):
+        for name in gaps:
+            port = pair.port if name == "tidemark" else server.port
+            capture = Capture(f"udp and dst port {port} and greater 1000")
+            if name == "tidemark":
+                pair.run(protocol="udp", bandwidth_bits_per_second=100e6)
+            else:
+                tool(["iperf", "-c", "127.0.0.1", "-p", str(port), "-u", "-b", "100m", "-t", "4"])
+            times = capture.times()[:-1]
+            gaps[name].append(statistics.stdev(b - a for a, b in zip(times, times[1:])) * 1e6)
+    pair.close(), server.close()
+    return [line("UDP at 100 Mbit/s: standard deviation of the gaps on the wire, µs", spread(gaps["tidemark"]), f"iperf 2 {spread(gaps['iperf'])}",
+                 [a / b for a, b in zip(gaps["tidemark"], gaps["iperf"])], "≤ 0.5", lambda m: m <= 0.5)]
+
+
 # ---------------------------------------------------------------- report
 
 
@@ -519,7 +733,7 @@ def main():
         "",
         f"Machine: {machine()}. Date: {datetime.date.today()}.",
         "",
-        f"Versions: {version([binary, '--version'])}; {version(['oha', '--version'])}; {version(['wrk', '-v'])}; {version(['httperf', '--version'])}; {version(['nginx', '-v'])}.",
+        f"Versions: {version([binary, '--version'])}; {version(['oha', '--version'])}; {version(['wrk', '-v'])}; {version(['httperf', '--version'])}; {version(['nginx', '-v'])}; {version(['iperf', '-v'])}; {version(['iperf3', '--version'])}.",
         "",
         "| what | tidemark | the other | ratio or figure | goal | |",
         "| --- | --- | --- | --- | --- | --- |",

@@ -4,12 +4,12 @@
 #   scripts/bench.sh              every row
 #   scripts/bench.sh ROW …        only these (benches/side_by_side.py --list names them); prints, rewrites nothing
 #
-# Needs root for tcpdump, two cores, and about 20 minutes. Installs what is missing on Debian; oha comes from its crate.
+# Needs root for tcpdump, two cores, and about 30 minutes. Installs what is missing on Debian; oha comes from its crate.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 missing=()
-for pair in curl:curl httperf:httperf wrk:wrk nginx:nginx-light tcpdump:tcpdump taskset:util-linux; do
+for pair in curl:curl httperf:httperf wrk:wrk nginx:nginx-light tcpdump:tcpdump taskset:util-linux iperf:iperf iperf3:iperf3; do
   PATH="$PATH:/usr/sbin:/sbin" command -v "${pair%%:*}" >/dev/null || missing+=("${pair##*:}")
 done
 if ((${#missing[@]})); then
