@@ -2,14 +2,48 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 use crate::measure::outcome::Outcome;
 use crate::net::sys;
 
 /// Begins a connection to `address`, from `bind` where one is given; it is not up yet.
 pub fn connect(address: SocketAddr, bind: Option<IpAddr>) -> io::Result<mio::net::TcpStream> {
+    begin(address, bind, |_| Ok(()))
+}
+
+/// Begins half a connection: the peer's kernel answers, and its program knows of nothing, provided that
+/// [`let_go`] follows soon after the answer.
+///
+/// A program that is woken for a connection which then ends at once may not survive it: `iperf -s` 2.1.8 does not.
+pub fn half_open(address: SocketAddr, bind: Option<IpAddr>) -> io::Result<mio::net::TcpStream> {
+    begin(address, bind, |socket| {
+        sys::hold_back_ack(socket)?;
+        socket.set_linger(Some(Duration::ZERO))
+    })
+}
+
+/// Ends half a connection that was answered; true if it took so long that the peer's program may have seen it.
+pub fn let_go(stream: mio::net::TcpStream) -> bool {
+    let seen = sys::tcp_info(&stream).map_or(true, |info| {
+        info.segs_out
+            .is_none_or(|sent| sent > info.total_retrans + 1)
+    });
+    if seen {
+        // It ends as connections do, without a reset.
+        let _ = SockRef::from(&stream).set_linger(None);
+    }
+    drop(stream);
+    seen
+}
+
+fn begin(
+    address: SocketAddr,
+    bind: Option<IpAddr>,
+    prepare: impl FnOnce(&Socket) -> io::Result<()>,
+) -> io::Result<mio::net::TcpStream> {
     let socket = Socket::new(
         Domain::for_address(address),
         Type::STREAM.nonblocking(),
@@ -19,6 +53,7 @@ pub fn connect(address: SocketAddr, bind: Option<IpAddr>) -> io::Result<mio::net
         sys::bind_without_port(&socket)?;
         socket.bind(&SocketAddr::new(bind, 0).into())?;
     }
+    prepare(&socket)?;
     match socket.connect(&address.into()) {
         Ok(()) => {}
         Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => {}
@@ -87,9 +122,19 @@ pub fn is_refused(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::ECONNREFUSED)
 }
 
+/// Whether the kernel gave up waiting for an answer.
+pub fn is_timed_out(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::ETIMEDOUT)
+}
+
 /// Whether the system has no room for another packet at the moment.
 pub fn is_out_of_buffers(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::ENOBUFS)
+}
+
+/// Whether the packet is larger than this machine sends whole.
+pub fn is_too_large(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EMSGSIZE)
 }
 
 /// The error in words, its system name first, such as `EADDRNOTAVAIL: Cannot assign requested address`.
@@ -105,7 +150,7 @@ pub fn describe(error: &io::Error) -> String {
     }
 }
 
-const NAMES: [(i32, &str); 18] = [
+const NAMES: [(i32, &str); 19] = [
     (libc::EACCES, "EACCES"),
     (libc::EADDRINUSE, "EADDRINUSE"),
     (libc::EADDRNOTAVAIL, "EADDRNOTAVAIL"),
@@ -116,6 +161,7 @@ const NAMES: [(i32, &str); 18] = [
     (libc::EHOSTUNREACH, "EHOSTUNREACH"),
     (libc::EINVAL, "EINVAL"),
     (libc::EMFILE, "EMFILE"),
+    (libc::EMSGSIZE, "EMSGSIZE"),
     (libc::ENETUNREACH, "ENETUNREACH"),
     (libc::ENFILE, "ENFILE"),
     (libc::ENOBUFS, "ENOBUFS"),
@@ -146,5 +192,19 @@ mod tests {
         assert!(is_local(([127, 0, 0, 1], 80).into()));
         assert!(is_own_address([127, 0, 0, 1].into()));
         assert!(!is_own_address([192, 0, 2, 1].into()));
+    }
+    #[test]
+    fn half_a_connection_is_answered_and_the_program_does_not_know() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        listener.set_nonblocking(true).unwrap();
+        for _ in 0..10 {
+            let stream = half_open(address, None).unwrap();
+            while !sys::wait(&stream, sys::Ready::Write, Duration::from_secs(1)).unwrap() {}
+            assert!(stream.take_error().unwrap().is_none());
+            // Only a thread that was held up for long lets the last step go out.
+            assert!(let_go(stream) || listener.accept().is_err());
+            while listener.accept().is_ok() {}
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! The network interfaces of this machine.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 
 use serde::Serialize;
 
@@ -38,14 +38,24 @@ pub fn interfaces() -> Vec<Interface> {
 
 /// The interface that packets to this address leave by; no packet is sent to find out.
 pub fn interface_towards(address: IpAddr) -> Option<Interface> {
+    // The port does not matter.
+    interface_to(SocketAddr::new(address, 9))
+}
+
+/// The same where the address may have a zone, as link-local ones must.
+pub fn interface_to(address: SocketAddr) -> Option<Interface> {
     let any: IpAddr = if address.is_ipv4() {
         [0, 0, 0, 0].into()
     } else {
         [0_u16; 8].into()
     };
     let socket = UdpSocket::bind((any, 0)).ok()?;
-    // Connecting a datagram socket only chooses the route; the port does not matter.
-    socket.connect((address, 9)).ok()?;
+    // Connecting a datagram socket only chooses the route.
+    let mut address = address;
+    if address.port() == 0 {
+        address.set_port(9);
+    }
+    socket.connect(address).ok()?;
     let local = socket.local_addr().ok()?.ip().to_canonical();
     interfaces().into_iter().find(|interface| {
         interface.addresses.contains(&local)

@@ -25,7 +25,8 @@ pub use messages::{
     Arrival, Reported, Telling, group_id, receive_arrival, receive_error, tell, wait_any,
 };
 pub use socket::{
-    Ready, bind_without_port, receive_discarding, receive_now, unacknowledged_bytes, wait,
+    Ready, bind_without_port, hold_back_ack, receive_discarding, receive_now, unacknowledged_bytes,
+    wait,
 };
 pub use tcp_info::{TcpInfo, tcp_info};
 pub use timer::Timer;

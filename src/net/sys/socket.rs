@@ -26,6 +26,28 @@ pub fn bind_without_port(socket: &impl AsFd) -> io::Result<()> {
     }
 }
 
+/// Has a TCP socket hold back the last step of its handshake for up to 200 ms (`TCP_DEFER_ACCEPT`, tcp(7)): until
+/// then the peer's kernel has answered and its program knows of nothing.
+pub fn hold_back_ack(socket: &impl AsFd) -> io::Result<()> {
+    let seconds: libc::c_int = 1;
+    let length = libc::socklen_t::try_from(size_of::<libc::c_int>()).unwrap_or(4);
+    // SAFETY: the descriptor is open for the borrow's time, `seconds` is an int of the stated length.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_DEFER_ACCEPT,
+            (&raw const seconds).cast(),
+            length,
+        )
+    };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
 /// Bytes written to a TCP socket that the peer's kernel has not acknowledged (`SIOCOUTQ`, tcp(7)).
 pub fn unacknowledged_bytes(socket: &impl AsFd) -> io::Result<usize> {
     let mut bytes: libc::c_int = 0;

@@ -31,6 +31,8 @@ pub struct TcpInfo {
     pub sndbuf_limited: Option<Duration>,
     /// Peer's window in bytes; `None` before Linux 5.4.
     pub snd_wnd: Option<u32>,
+    /// Segments sent, those without data too.
+    pub segs_out: Option<u32>,
 }
 
 /// As much as any kernel fills in, with room for fields to come.
@@ -85,6 +87,7 @@ fn read(bytes: &[u8]) -> TcpInfo {
         sndbuf_limited: micros(184),
         bytes_retrans: long(208),
         snd_wnd: word(228),
+        segs_out: word(136),
     }
 }
 
