@@ -1,8 +1,8 @@
 //! The light probe of round trips beside a throughput run: on the idle path before the load, then under it.
 //!
-//! It runs on a thread of its own. Where ICMP is not permitted, or the peer does not answer it, it connects to the
-//! receiver's port and cuts the connection off at once; an iperf 3 server would take that for a test, so there it
-//! stays silent instead.
+//! It runs on a thread of its own. Where ICMP is not permitted, or the peer does not answer it, it half connects to
+//! the receiver's port, of which the receiver notices nothing; should one be noticed all the same, since this machine
+//! is too busy, it stops. An iperf 3 server would take a connect for its only test, so there none is tried.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,6 +27,8 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 const PAYLOAD: usize = 56;
 /// A peer is silent that answered none of so many probes for so long.
 const ENOUGH: (u32, Duration) = (8, Duration::from_millis(500));
+/// Fewer idle round trips than this say too little.
+const FEW: usize = 5;
 /// The thread looks at least so often whether it is to end.
 const TURN: Duration = Duration::from_millis(20);
 
@@ -74,25 +76,26 @@ impl RttProbe {
         })
     }
 
-    /// Waits while the path is idle, for so long or until the stop.
-    pub fn idle(&self, most: Duration, stop: &Stop) {
-        let end = clock::now() + most;
-        while !stop.is_stopped() && !self.is_silent() {
-            let left = end.saturating_duration_since(clock::now());
-            if left.is_zero() {
-                break;
+    /// Waits while the path is idle, for so long; on a machine so busy that hardly a probe was sent meanwhile, up
+    /// to three times as long. A stop ends it, and a peer that is silent.
+    pub fn idle(&self, time: Duration, stop: &Stop) {
+        let begun = clock::now();
+        while !stop.is_stopped() {
+            let passed = clock::now().saturating_duration_since(begun);
+            let settled = self.settled();
+            let answered = settled.rounds.iter().filter(|round| round.rtt.is_some());
+            let is_enough = answered.count() >= FEW;
+            if settled.why.is_some() || passed >= time && (is_enough || passed >= time * 3) {
+                return;
             }
-            std::thread::sleep(left.min(TURN));
+            drop(settled);
+            std::thread::sleep(TURN);
         }
     }
 
     /// Why there are no round trips, where there are none.
     pub fn remark(&self) -> Option<String> {
         self.settled().why.clone()
-    }
-
-    fn is_silent(&self) -> bool {
-        self.settled().why.is_some()
     }
 
     fn settled(&self) -> std::sync::MutexGuard<'_, Settled> {
@@ -187,6 +190,13 @@ fn probe(ways: &Ways, first: (Prober, bool), shared: &Shared) {
     while !shared.ended.load(Ordering::Acquire) {
         if let Err(error) = prober.turn(clock::now() + TURN) {
             shared.fall_silent(format!("No round trips were measured beside it: {error}."));
+            return;
+        }
+        if prober.is_seen() {
+            shared.add(prober.take());
+            shared.fall_silent(
+                "Round trips were measured for a part of the run only: this machine is too busy to keep its probes from the receiver's notice.".to_owned(),
+            );
             return;
         }
         let (sent, answered) = prober.counts();

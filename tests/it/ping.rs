@@ -308,28 +308,10 @@ fn without_permission_the_sentence_names_the_setting_and_with_it_no_privilege_is
     let Some(namespace) = Namespace::new() else {
         return;
     };
-    // Nobody may not be able to read where this binary lies.
-    let folder = crate::support::process::TempFolder::new();
-    let copy = folder.path().join("it");
-    std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
-    let run_as_nobody = |input: &Value| {
-        let words = [
-            "setpriv",
-            "--reuid=65534",
-            "--regid=65534",
-            "--clear-groups",
-            "--inh-caps=-all",
-            "--bounding-set=-all",
-            copy.to_str().unwrap(),
-        ];
-        namespace
-            .start_program(&words, "ping::inside", input)
-            .result()
-    };
     namespace.run("sysctl -q -w net.ipv4.ping_group_range=1\t0");
     for address in ["127.0.0.1:0", "[::1]:0"] {
         let input = json!({"address": address, "plan": quick(3)});
-        let refused = run_as_nobody(&input);
+        let refused = namespace.inside_as_nobody("ping::inside", &input);
         let error = refused["error"].as_str().unwrap();
         for words in [
             "net.ipv4.ping_group_range=\"65534 65534\"",
@@ -343,7 +325,7 @@ fn without_permission_the_sentence_names_the_setting_and_with_it_no_privilege_is
     namespace.run("sysctl -q -w net.ipv4.ping_group_range=65534\t65534");
     for address in ["127.0.0.1:0", "[::1]:0"] {
         let input = json!({"address": address, "plan": quick(3)});
-        let allowed = run_as_nobody(&input);
+        let allowed = namespace.inside_as_nobody("ping::inside", &input);
         assert_eq!(allowed["counts"], json!([3, 3, 0]), "{allowed}");
         assert_eq!(allowed["kind"], json!({"Ok": "datagram"}));
         assert_eq!(allowed["ttl"], 64);
@@ -362,7 +344,7 @@ fn open_and_closed_ports_both_answer_connects() {
         assert_eq!(done.counts(), (5, 5, 0));
         assert_eq!(done.summary.ttl, None);
         assert_eq!(done.summary.method, "tcp");
-        // Each was cut off at once: the listener sees a reset, or nothing.
+        // Whoever listens is not woken for them, unless this thread was held up for long.
         listener.set_nonblocking(true).unwrap();
         while let Ok((mut stream, _)) = listener.accept() {
             stream.set_nonblocking(false).unwrap();

@@ -14,6 +14,8 @@ use crate::wire::icmp::{self, Message, Version};
 
 /// Messages that are read in one go; more wait for the next.
 const MOST: usize = 256;
+/// More payload than any packet holds, in bytes.
+pub(in crate::runner) const LARGEST: usize = 65_536;
 
 /// Sends echo requests to one address and hears their replies.
 pub(in crate::runner) struct IcmpEchoes {
@@ -49,6 +51,20 @@ impl IcmpEchoes {
         })
     }
 
+    /// Echoes of any size that must not be cut into fragments.
+    pub(in crate::runner) fn open_whole(address: SocketAddr) -> Result<Self, ProbeError> {
+        let echoes = Self::open(address, None, LARGEST)?;
+        echoes.socket.send_whole()?;
+        Ok(echoes)
+    }
+
+    /// Sends an echo with so many bytes of the payload.
+    pub(in crate::runner) fn send_sized(&mut self, seq: u16, payload: usize) -> io::Result<()> {
+        let payload = &self.payload[..payload.min(self.payload.len())];
+        icmp::write_request(self.version, self.id, seq, payload, &mut self.message);
+        self.socket.send(&self.message)
+    }
+
     /// The address that it sends from.
     pub(in crate::runner) fn local(&self) -> Option<SocketAddr> {
         self.socket.local()
@@ -79,6 +95,7 @@ impl IcmpEchoes {
                 };
                 heard.push(Heard::Trouble {
                     seq,
+                    trouble: Some(trouble),
                     sentence: format!("{who} reports: {trouble}"),
                 });
             }
@@ -89,8 +106,7 @@ impl IcmpEchoes {
 
 impl Transport for IcmpEchoes {
     fn send(&mut self, seq: u16) -> io::Result<()> {
-        icmp::write_request(self.version, self.id, seq, &self.payload, &mut self.message);
-        self.socket.send(&self.message)
+        self.send_sized(seq, self.payload.len())
     }
 
     fn wait(&self, most: Duration) -> io::Result<()> {

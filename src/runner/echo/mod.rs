@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 
 use crate::net::clock;
 use crate::net::connect::describe;
-pub(super) use icmp::IcmpEchoes;
+use crate::wire::icmp::Trouble;
+pub(super) use icmp::{IcmpEchoes, LARGEST};
 pub(super) use tcp::Connects;
 
 /// How long after its timeout an answer is still recognised as one that came late.
@@ -28,6 +29,10 @@ pub(super) trait Transport {
     fn wait(&self, most: Duration) -> io::Result<()>;
     /// Everything that has come.
     fn hear(&mut self, heard: &mut Vec<Heard>) -> io::Result<()>;
+    /// Whether a program at the other end may have noticed a probe.
+    fn is_seen(&self) -> bool {
+        false
+    }
     /// Nothing is expected any more for this probe.
     fn give_up(&mut self, seq: u16);
 }
@@ -50,6 +55,8 @@ pub(super) enum Heard {
     Trouble {
         /// Which.
         seq: u16,
+        /// What a report says; `None` for what the system says.
+        trouble: Option<Trouble>,
         /// Who reports what, without a full stop.
         sentence: String,
     },
@@ -171,6 +178,11 @@ impl Prober {
         (self.sent, self.answered)
     }
 
+    /// Whether a program at the other end may have noticed a probe.
+    pub(super) fn is_seen(&self) -> bool {
+        self.transport.is_seen()
+    }
+
     /// Probes that are still on their way.
     pub(super) fn waiting(&self) -> usize {
         let open = self.entries.iter().rev().take(self.open);
@@ -278,7 +290,7 @@ impl Prober {
         for one in heard.drain(..) {
             match one {
                 Heard::Answer { seq, at, took, ttl } => self.answer(seq, at, took, ttl),
-                Heard::Trouble { seq, sentence } => self.trouble(seq, sentence),
+                Heard::Trouble { seq, sentence, .. } => self.trouble(seq, sentence),
             }
         }
         self.heard = heard;

@@ -1,17 +1,17 @@
 //! Probes by TCP connects: an open port answers with SYN/ACK, a closed one with RST, and both are round trips.
 //!
-//! A connection that comes up is cut off at once, so that nothing is left of it at either end.
+//! An open port is only half connected to: its program must not be woken for a connection that ends at once.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
 use super::{Heard, Transport};
 use crate::measure::outcome::Outcome;
+use crate::net::clock;
 use crate::net::connect::{self, connect_outcome, describe};
 use crate::net::sys::{self, Ready, TcpInfo};
-use crate::net::{clock, tcp_flow};
 
 /// Connects to one port.
 pub(in crate::runner) struct Connects {
@@ -20,6 +20,7 @@ pub(in crate::runner) struct Connects {
     pending: Vec<(u16, mio::net::TcpStream)>,
     /// Decided while it was begun, as local ones are.
     decided: Vec<Heard>,
+    is_seen: bool,
 }
 
 impl Connects {
@@ -29,13 +30,14 @@ impl Connects {
             bind,
             pending: Vec::new(),
             decided: Vec::new(),
+            is_seen: false,
         }
     }
 }
 
 impl Transport for Connects {
     fn send(&mut self, seq: u16) -> io::Result<()> {
-        match connect::connect(self.address, self.bind) {
+        match connect::half_open(self.address, self.bind) {
             Ok(stream) => self.pending.push((seq, stream)),
             Err(error) => match outcome(seq, &error) {
                 Some(heard) => self.decided.push(heard),
@@ -84,11 +86,12 @@ impl Transport for Connects {
                         took: handshake(&stream),
                         ttl: None,
                     });
-                    tcp_flow::cut_off(&TcpStream::from(stream));
+                    self.is_seen |= connect::let_go(stream);
                 }
                 Ok(Some(error)) | Err(error) => {
                     let failed = || Heard::Trouble {
                         seq,
+                        trouble: None,
                         sentence: format!("Connecting failed ({})", describe(&error)),
                     };
                     heard.push(outcome(seq, &error).unwrap_or_else(failed));
@@ -97,6 +100,10 @@ impl Transport for Connects {
         }
         self.pending = left;
         Ok(())
+    }
+
+    fn is_seen(&self) -> bool {
+        self.is_seen
     }
 
     fn give_up(&mut self, seq: u16) {
@@ -115,6 +122,7 @@ fn outcome(seq: u16, error: &io::Error) -> Option<Heard> {
         }),
         Outcome::Unreachable => Some(Heard::Trouble {
             seq,
+            trouble: None,
             sentence: format!("The network reports {}", describe(error)),
         }),
         _ => None,

@@ -35,6 +35,7 @@ impl Transport for Script {
             Does::Nothing => {}
             Does::Report => self.heard.push(Heard::Trouble {
                 seq,
+                trouble: Some(Trouble::Host),
                 sentence: "10.0.0.9 reports: host unreachable".into(),
             }),
             Does::NotSend => return Err(io::Error::from_raw_os_error(libc::EPERM)),
