@@ -165,16 +165,22 @@ pub struct PathSummary {
     pub path_mtu: Option<u32>,
     /// What was expected.
     pub expected_mtu: Option<u32>,
-    /// Whether it is as expected; `None` when nothing was.
+    /// Whether it is as expected; `None` when nothing was expected, or nothing found.
     pub ok: Option<bool>,
-    /// Whether larger packets vanish without an ICMP message (a black hole).
+    /// Whether larger packets vanish without an ICMP message (a black hole); `None` when nothing was found.
     pub black_hole: Option<bool>,
     /// The address that was probed.
     pub address: Option<String>,
-    /// Each size that was tried and what came of it.
+    /// How it was probed: `icmp` (echoes) or `udp` (datagrams to a port where nothing listens).
+    #[serde(default)]
+    pub method: Option<String>,
+    /// Each size that was tried and what came of it, ascending.
     pub probes: Vec<PathProbe>,
     /// Interfaces of this machine.
     pub interfaces: Vec<InterfaceFigures>,
+    /// What was reported on the way, or ended it, in sentences.
+    #[serde(default)]
+    pub remarks: Vec<String>,
 }
 
 /// One don't-fragment probe.

@@ -246,7 +246,9 @@ fn path_words(plan: &PathPlan, summary: &PathSummary) -> (String, String, Option
     match (summary.path_mtu, expected) {
         (None, _) => (
             format!("No probe reached {host}, so its path MTU is unknown"),
-            "Nothing answered, not even the smallest packet: look whether ICMP or the port is let through.".to_owned(),
+            summary.remarks.first().cloned().unwrap_or_else(|| {
+                "Nothing answered, not even the smallest packet: look whether ICMP or the port is let through.".to_owned()
+            }),
             Some("failed"),
         ),
         (Some(mtu), expected) if black_hole => (
@@ -285,7 +287,8 @@ fn path_words(plan: &PathPlan, summary: &PathSummary) -> (String, String, Option
             None,
         ),
         (Some(mtu), None) => match summary.interface_mtu {
-            Some(own) if mtu < own => (
+            // An IPv4 packet cannot be larger than 65,535 bytes, whatever the interface takes.
+            Some(own) if mtu < own && mtu < 65_535 => (
                 format!(
                     "The path to {host} carries {} bytes, the interface {}",
                     whole(mtu),

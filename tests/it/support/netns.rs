@@ -122,6 +122,24 @@ impl Namespace {
         Running(Some(child))
     }
 
+    /// The same as a user without any privilege.
+    pub fn inside_as_nobody(&self, name: &str, input: &Value) -> Value {
+        // Nobody may not be able to read where this binary lies.
+        let folder = super::process::TempFolder::new();
+        let copy = folder.path().join("it");
+        std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
+        let words = [
+            "setpriv",
+            "--reuid=65534",
+            "--regid=65534",
+            "--clear-groups",
+            "--inh-caps=-all",
+            "--bounding-set=-all",
+            copy.to_str().unwrap(),
+        ];
+        self.start_program(&words, name, input).result()
+    }
+
     /// Runs the test `name` of this binary inside it and returns its result.
     pub fn inside(&self, name: &str, input: &Value) -> Value {
         self.start(name, input).result()
