@@ -9,6 +9,7 @@ pub mod fold;
 pub mod objective;
 pub mod outcome;
 pub mod plan;
+pub mod reach;
 pub mod rows;
 pub mod run;
 pub mod sample;

@@ -3,10 +3,12 @@
 mod collect;
 mod echo;
 mod load;
+pub mod path;
 pub mod ping;
 mod preflight;
 pub mod probe;
 mod rate;
+pub mod reach;
 mod record;
 mod spec;
 mod stop;
