@@ -54,7 +54,7 @@ struct Api {
 const JSON: &str = "application/json";
 const NONE: &str = "";
 
-const CALLS: [Call; 19] = [
+const CALLS: [Call; 21] = [
     Call {
         method: "GET",
         path: "/api/runs",
@@ -198,6 +198,26 @@ const CALLS: [Call; 19] = [
         reply: (204, NONE, None),
         faults: &[404],
         handler: || delete(peers::delete),
+    },
+    Call {
+        method: "POST",
+        path: "/api/peers/{name}/check",
+        summary: "Probes each port of a peer: open, refused or no_answer, with what to do.",
+        query: &[],
+        body: None,
+        reply: (200, JSON, Some("PeerCheck")),
+        faults: &[404],
+        handler: || post(peers::check),
+    },
+    Call {
+        method: "GET",
+        path: "/api/peers/{name}/check",
+        summary: "Shows the last check of a peer since the program started.",
+        query: &[],
+        body: None,
+        reply: (200, JSON, Some("PeerCheck")),
+        faults: &[404],
+        handler: || get(peers::last_check),
     },
     Call {
         method: "GET",

@@ -10,6 +10,7 @@ use super::body;
 use super::problem::{Answer, Problem};
 use super::{Api, actor};
 use crate::store::{Peer, Removal};
+use crate::supervisor::PeerCheck;
 
 /// `GET /api/peers`
 pub(super) async fn list(Shared(api): Shared<Api>) -> Answer<Json<Value>> {
@@ -66,4 +67,32 @@ pub(super) async fn delete(
         Removal::Done => Ok(StatusCode::NO_CONTENT),
         Removal::Missing | Removal::NameTaken => Err(Problem::no_peer(&name)),
     }
+}
+
+/// `POST /api/peers/{name}/check`
+pub(super) async fn check(
+    Shared(api): Shared<Api>,
+    Path(name): Path<String>,
+) -> Answer<Json<PeerCheck>> {
+    let check = api.state.supervisor.check_peer(&name).await;
+    check
+        .map(Json)
+        .map_err(|error| Problem::of_peer(error, &name))
+}
+
+/// `GET /api/peers/{name}/check`
+pub(super) async fn last_check(
+    Shared(api): Shared<Api>,
+    Path(name): Path<String>,
+) -> Answer<Json<PeerCheck>> {
+    if let Some(check) = api.state.supervisor.last_check(&name) {
+        return Ok(Json(check));
+    }
+    if api.state.store.peer(name.clone()).await?.is_none() {
+        return Err(Problem::no_peer(&name));
+    }
+    Err(Problem::new(
+        StatusCode::NOT_FOUND,
+        "This peer has not been checked since the program started: POST here to check it.",
+    ))
 }

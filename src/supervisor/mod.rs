@@ -7,6 +7,7 @@ mod launch;
 mod live;
 mod network;
 mod pump;
+mod reach;
 mod receivers;
 mod registry;
 mod texts;
@@ -28,6 +29,7 @@ pub use instrument::{Found, Instrument, Pinned, StopHandle};
 pub use launch::{Launch, LaunchError};
 use live::{Cause, Live};
 pub use network::Network;
+pub use reach::{PeerCheck, PortCheck};
 use receivers::Receivers;
 pub use receivers::{ReceiverError, ReceiverSettings, ReceiverView, RefusedSource};
 pub use registry::{PeerError, is_public, read_peer};
@@ -85,6 +87,8 @@ struct Core {
     /// Tells `shutdown` that the last run has ended.
     idle: tokio::sync::Notify,
     receivers: Receivers,
+    /// The last check of each peer.
+    checks: Mutex<VecDeque<PeerCheck>>,
 }
 
 /// Who waits and who runs.
@@ -112,6 +116,7 @@ impl Supervisor {
             wake: Condvar::new(),
             idle: tokio::sync::Notify::new(),
             receivers,
+            checks: Mutex::default(),
         });
         let worker = Arc::clone(&core);
         std::thread::Builder::new()
@@ -246,6 +251,10 @@ impl Supervisor {
 }
 
 impl Core {
+    fn checks(&self) -> MutexGuard<'_, VecDeque<PeerCheck>> {
+        self.checks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn line(&self) -> MutexGuard<'_, Line> {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }

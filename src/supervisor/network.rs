@@ -12,6 +12,7 @@ use crate::measure::plan::throughput::{Direction, ThroughputPlan};
 use crate::measure::plan::{FieldError, Plan};
 use crate::measure::run::Environment;
 use crate::net::{environment, icmp, resolve};
+use crate::runner::path::{self, PathJob};
 use crate::runner::ping::{self, PingJob};
 use crate::runner::throughput::{self, FlowJob};
 use crate::runner::{self, Job, Naming, Stop, Target};
@@ -93,7 +94,15 @@ impl Instrument for Network {
                     .map(End::Flow)
                     .map_err(|error| error.to_string())
             }
-            Plan::Path(_) => Err("Paths cannot be measured yet.".to_owned()),
+            Plan::Path(plan) => {
+                let job = PathJob {
+                    plan: plan.clone(),
+                    address: first.ok_or_else(missing)?.address,
+                };
+                path::run(&job, &stopper, &mut |_| {})
+                    .map(End::Path)
+                    .map_err(|error| error.to_string())
+            }
             Plan::Rate(_) | Plan::Users(_) | Plan::Fetch(_) => {
                 let job = Job {
                     plan: plan.clone(),

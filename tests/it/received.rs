@@ -265,3 +265,56 @@ fn a_ping_by_either_method_becomes_a_run_with_a_row_for_each_probe() {
         assert_eq!(events.matches("event: interval").count(), 3, "{events}");
     }
 }
+
+#[test]
+fn a_path_run_names_the_interface_and_the_mtu_of_the_path() {
+    let program = Program::start(&[]);
+    let run = measured(&program, &json!({"kind": "path", "host": "127.0.0.1"}));
+    assert_eq!(run["state"], "finished", "{run:#}");
+    let summary = &run["summary"];
+    assert_eq!(summary["interface"], "lo", "{run:#}");
+    assert_eq!(summary["path_mtu"], summary["interface_mtu"], "{run:#}");
+    assert!(run["verdict"].as_str().is_some_and(|text| !text.is_empty()));
+}
+
+#[test]
+fn a_peers_ports_are_open_or_refused_and_it_is_said_what_to_do() {
+    let program = Program::start(&BOTH);
+    let open = program.addresses("receiver")[0].port();
+    let workload = program.workload().port();
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let refused = closed.local_addr().unwrap().port();
+    drop(closed);
+    let peer = json!({"name": "here", "internal_address": "127.0.0.1",
+                      "ports": {"throughput": open, "workload": workload, "dashboard": refused}});
+    let (status, reply) = ask(program.dashboard(), "POST", "/api/peers", Some(&peer));
+    assert_eq!(status, 201, "{reply}");
+    assert_eq!(
+        ask(program.dashboard(), "GET", "/api/peers/here/check", None).0,
+        404
+    );
+    let (status, check) = ask(program.dashboard(), "POST", "/api/peers/here/check", None);
+    assert_eq!(status, 200, "{check}");
+    let result = |service: &str, protocol: &str| {
+        let ports = check["ports"].as_array().unwrap();
+        let found = ports
+            .iter()
+            .find(|port| port["service"] == service && port["protocol"] == protocol);
+        found.unwrap_or_else(|| panic!("{check:#}")).clone()
+    };
+    assert_eq!(result("throughput", "tcp")["result"], "open");
+    assert_eq!(result("throughput", "udp")["result"], "open");
+    assert_eq!(result("workload", "tcp")["result"], "open");
+    let no = result("dashboard", "tcp");
+    assert_eq!(no["result"], "refused");
+    assert!(
+        no["advice"].as_str().is_some_and(|text| !text.is_empty()),
+        "{no}"
+    );
+    let again = ask(program.dashboard(), "GET", "/api/peers/here/check", None).1;
+    assert_eq!(again, check);
+    assert_eq!(
+        ask(program.dashboard(), "POST", "/api/peers/nobody/check", None).0,
+        404
+    );
+}
