@@ -52,12 +52,10 @@ fn udp(address: SocketAddr) -> io::Result<UdpSocket> {
     )?;
     both_families(&socket, address)?;
     socket.bind(&address.into())?;
-    // The kernel gives what its limit allows.
-    socket.set_recv_buffer_size(UDP_BUFFER)?;
+    sys::raise_receive_buffer(&socket, UDP_BUFFER)?;
     socket.set_read_timeout(Some(UDP_PATIENCE))?;
-    let socket = UdpSocket::from(socket);
-    sys::stamp_and_count_drops(&socket)?;
-    Ok(socket)
+    sys::ReceiveBatch::prepare(&socket);
+    Ok(socket.into())
 }
 
 fn both_families(socket: &Socket, address: SocketAddr) -> io::Result<()> {

@@ -7,6 +7,7 @@ pub mod icmp;
 pub mod interfaces;
 pub mod listening;
 pub mod machine;
+pub mod pace;
 pub mod resolve;
 pub mod stream;
 pub mod sys;

@@ -196,7 +196,17 @@ pub fn accept(
             Ok(Some(stream))
         }
         Ok(_) => Ok(None),
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+        // Gone again, or not there: the next may be.
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::WouldBlock
+                    | io::ErrorKind::ConnectionAborted
+                    | io::ErrorKind::Interrupted
+            ) =>
+        {
+            Ok(None)
+        }
         Err(error) => Err(error),
     }
 }
@@ -225,10 +235,13 @@ pub fn cut_off(socket: &TcpStream) {
     let _ = SockRef::from(socket).set_linger(Some(Duration::ZERO));
 }
 
+/// Translators and firewalls have been seen to forget a connection that is silent for 10 s.
+const KEEP_ALIVE: Duration = Duration::from_secs(4);
+
 /// Has a connection that is silent for long keep its place in what stands between the ends.
 pub fn keep_alive(socket: &TcpStream) {
     let often = socket2::TcpKeepalive::new()
-        .with_time(Duration::from_secs(10))
-        .with_interval(Duration::from_secs(10));
+        .with_time(KEEP_ALIVE)
+        .with_interval(KEEP_ALIVE);
     let _ = SockRef::from(socket).set_tcp_keepalive(&often);
 }

@@ -1,15 +1,15 @@
 //! UDP sockets of throughput tests, waiting never longer than [`TURN`](super::tcp_flow::TURN).
 
-use std::io;
 use std::net::{SocketAddr, UdpSocket};
 
-use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use socket2::{Domain, Protocol, Socket, Type};
 
+use super::sys;
 use super::tcp_flow::{FlowOptions, OpenError, TURN, apply, refused};
 
 /// Receive buffer that is asked for where the plan asks for none, in bytes: a receiver that is held up for a
 /// moment must not lose what came meanwhile.
-const ROOMY: usize = 4 << 20;
+const ROOMY: usize = 8 << 20;
 
 /// Opens a socket that sends to and receives from `address` only; refusals of its host then show as errors.
 pub fn open(address: SocketAddr, options: &FlowOptions) -> Result<UdpSocket, OpenError> {
@@ -31,7 +31,7 @@ pub fn bind(near: SocketAddr, options: &FlowOptions) -> Result<UdpSocket, OpenEr
     apply(&socket, near, options)?;
     if options.window_bytes.is_none() {
         // As much as the system allows.
-        let _ = socket.set_recv_buffer_size(ROOMY);
+        let _ = sys::raise_receive_buffer(&socket, ROOMY);
     }
     socket
         .bind(&SocketAddr::new(near.ip(), 0).into())
@@ -41,9 +41,4 @@ pub fn bind(near: SocketAddr, options: &FlowOptions) -> Result<UdpSocket, OpenEr
         .and_then(|()| socket.set_write_timeout(Some(TURN)))
         .map_err(OpenError::Connect)?;
     Ok(socket.into())
-}
-
-/// The error that the peer's host or the path has reported for what was sent, if any.
-pub fn reported_error(socket: &UdpSocket) -> Option<io::Error> {
-    SockRef::from(socket).take_error().ok().flatten()
 }

@@ -52,6 +52,8 @@ struct State {
     guests: HashMap<IpAddr, Guests>,
     refusals: HashMap<(IpAddr, String), Instant>,
     untold: Vec<ReceiverEvent>,
+    /// Connections let in so far.
+    admitted: u64,
     status: ReceiverStatus,
     stopping: Option<Instant>,
 }
@@ -91,6 +93,8 @@ struct Test {
 pub(super) struct Visit {
     desk: Arc<Desk>,
     ip: IpAddr,
+    /// Its place in the order in which connections were accepted.
+    pub(super) number: u64,
 }
 
 /// A place in a test: one stream, or all of them where one connection speaks for them.
@@ -136,9 +140,11 @@ impl Desk {
             return None;
         }
         guests.unknown += 1;
+        state.admitted += 1;
         Some(Visit {
             desk: Arc::clone(self),
             ip,
+            number: state.admitted,
         })
     }
 

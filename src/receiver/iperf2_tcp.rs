@@ -11,7 +11,8 @@ use super::line::Line;
 use super::opening::{self, Opening};
 use super::{send, spawn};
 use crate::measure::flow::Way;
-use crate::net::{clock, listening};
+use crate::measure::plan::throughput::Receive;
+use crate::net::{clock, listening, sys};
 use crate::wire::iperf2::ack;
 use crate::wire::iperf2::header::{Amount, ClientHeader, Mode};
 
@@ -24,7 +25,7 @@ const OPENING: usize = 1_024;
 /// Bytes read at once.
 const READ: usize = 1 << 20;
 /// How long a client may take to listen for the return direction.
-const RETURN: Duration = Duration::from_secs(5);
+pub(super) const RETURN: Duration = Duration::from_secs(8);
 /// How long a client may take to close after the last byte.
 const CLOSE: Duration = Duration::from_secs(10);
 
@@ -71,6 +72,8 @@ struct Guest {
     amount: Option<Amount>,
     rate: f64,
     planned: Option<Duration>,
+    /// Whether the client is ours and wants that the kernel throws away what it sends.
+    discard: bool,
 }
 
 fn serve(desk: &Arc<Desk>, mut stream: TcpStream, from: SocketAddr, visit: Visit) {
@@ -127,6 +130,7 @@ fn serve(desk: &Arc<Desk>, mut stream: TcpStream, from: SocketAddr, visit: Visit
         amount,
         rate: group.plan.bandwidth_bits_per_second.unwrap_or(0.0),
         planned: group.plan.duration_s.map(Duration::from_secs_f64),
+        discard: group.plan.receive == Receive::Discard,
     };
     let mode = header.as_ref().map_or(Mode::Plain, ClientHeader::mode);
     let port = header.as_ref().map_or(0, |header| header.port);
@@ -201,14 +205,17 @@ fn acknowledge(
     if !header.wants_ack() {
         return Ok(());
     }
-    match header.start {
-        Some(start) => stream.write_all(&ack::encode_with_stamps(
-            start,
-            stamp(accepted),
-            stamp(clock::wall()),
-        )),
-        None => stream.write_all(&ack::encode()),
+    let mut bytes = match header.start {
+        Some(start) => {
+            ack::encode_with_stamps(start, stamp(accepted), stamp(clock::wall())).to_vec()
+        }
+        None => ack::encode().to_vec(),
+    };
+    if let Some(own) = header.own {
+        // What it asked for is what is done.
+        ack::mark(&mut bytes, own);
     }
+    stream.write_all(&bytes)
 }
 
 /// Seconds and microseconds as iperf writes them, 32 bits each.
@@ -237,9 +244,12 @@ impl Guest {
         let line = self.line(Way::Receive);
         line.moved(already, 0);
         let Self {
-            mut stream, seat, ..
+            mut stream,
+            seat,
+            discard,
+            ..
         } = self;
-        receive(&mut stream, &line);
+        receive(&mut stream, &line, discard);
         line.end();
         // The client waits for this close, and the test's end for nothing else.
         drop(stream);
@@ -270,7 +280,7 @@ impl Guest {
                     let _ = sender.shutdown(Shutdown::Write);
                 });
             }
-            receive(&mut stream, &back);
+            receive(&mut stream, &back, self.discard);
         });
         out.end();
         back.end();
@@ -289,11 +299,12 @@ impl Guest {
             amount,
             rate,
             planned,
+            discard,
             ..
         } = self;
         thread::scope(|scope| {
             scope.spawn(|| return_flow(&seat, from, port, amount, rate, planned));
-            receive(&mut stream, &line);
+            receive(&mut stream, &line, discard);
             line.end();
             drop(stream);
         });
@@ -310,9 +321,10 @@ impl Guest {
             amount,
             rate,
             planned,
+            discard,
             ..
         } = self;
-        receive(&mut stream, &line);
+        receive(&mut stream, &line, discard);
         line.end();
         drop(stream);
         if !line.is_over() {
@@ -321,11 +333,16 @@ impl Guest {
     }
 }
 
-/// Counts what comes until the client ends it.
-pub(super) fn receive(stream: &mut TcpStream, line: &Line) {
-    let mut buffer = vec![0; READ];
+/// Counts what comes until the client ends it; with `discard` the kernel throws it away.
+pub(super) fn receive(stream: &mut TcpStream, line: &Line, discard: bool) {
+    let mut buffer = vec![0; if discard { 0 } else { READ }];
     loop {
-        match stream.read(&mut buffer) {
+        let got = if discard {
+            sys::receive_discarding(stream, READ)
+        } else {
+            stream.read(&mut buffer)
+        };
+        match got {
             Ok(0) => return,
             Ok(count) => line.moved(count, 0),
             Err(error) if error.kind() == ErrorKind::Interrupted => {}

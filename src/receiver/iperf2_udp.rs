@@ -13,17 +13,18 @@ use super::udp_return::Return;
 use super::{opening, spawn};
 use crate::measure::flow::Way;
 use crate::net::clock;
-use crate::net::sys::{CpuTimes, Datagram, DatagramBatch, thread_cpu};
+use crate::net::sys::{Arrived, CpuTimes, ReceiveBatch, thread_cpu};
 use crate::wire::iperf2::datagram::{DatagramHead, Generation, Id, recognise};
 use crate::wire::iperf2::header::{ClientHeader, Mode, flag, upper};
 use crate::wire::iperf2::report::UdpReport;
+use crate::wire::own::Own;
 
 /// Flows that are remembered at once, those that have just ended too.
 const TABLE: usize = 1_024;
 /// A flow that is silent for so long has vanished.
 const SILENCE: Duration = Duration::from_secs(10);
 /// A flow whose sender announced that it sends no end is over when it was silent for so long after its time.
-const NO_END: Duration = Duration::from_secs(1);
+const NO_END: Duration = Duration::from_secs(3);
 /// How often flows are looked over.
 const SWEEP: Duration = Duration::from_millis(250);
 /// Ids above it begin no flow: a test of which the first thousand datagrams are missing is none.
@@ -43,10 +44,14 @@ struct Flows {
     /// Datagrams since the last sweep, and CPU time up to it.
     datagrams: u64,
     cpu: CpuTimes,
+    /// Whether flows come joined.
+    joins: bool,
 }
 
 struct Flow {
     generation: Generation,
+    /// What one of our own clients asked.
+    own: Option<Own>,
     seen: Instant,
     datagrams: u64,
     role: Role,
@@ -86,17 +91,25 @@ pub(super) fn serve(desk: &Arc<Desk>, socket: UdpSocket) {
         drops: 0,
         datagrams: 0,
         cpu: thread_cpu(),
+        joins: false,
     };
-    let mut batch = DatagramBatch::new();
+    let mut batch = batch();
+    let mut joined: Option<ReceiveBatch> = None;
     let socket = Arc::clone(&flows.socket);
     while !desk.is_stopping() {
-        match batch.receive(&socket) {
-            Ok(_) => {
-                let now = clock::now();
-                for datagram in batch.iter() {
-                    flows.take(&datagram, now);
+        let mut now = None;
+        let got = joined
+            .as_mut()
+            .unwrap_or(&mut batch)
+            .receive(&*socket, |datagram| {
+                // One reading for all that came together.
+                let now = *now.get_or_insert_with(clock::now);
+                if let Some(from) = datagram.from {
+                    flows.take(&datagram, from, now);
                 }
-            }
+            });
+        match got {
+            Ok(_) => {}
             Err(error)
                 if matches!(
                     error.kind(),
@@ -109,6 +122,15 @@ pub(super) fn serve(desk: &Arc<Desk>, socket: UdpSocket) {
         if now.saturating_duration_since(flows.swept) >= SWEEP {
             flows.sweep(now);
         }
+        if flows.joins != joined.is_some() {
+            joined = if flows.joins {
+                self::joined(&socket)
+            } else {
+                ReceiveBatch::part(&*socket);
+                None
+            };
+            flows.joins = joined.is_some();
+        }
     }
     for flow in flows.table.values() {
         if let Role::Receiving(receiving) = &flow.role {
@@ -117,28 +139,47 @@ pub(super) fn serve(desk: &Arc<Desk>, socket: UdpSocket) {
     }
 }
 
+/// Room for datagrams that come one by one, of which all that matters is kept.
+pub(super) fn batch() -> ReceiveBatch {
+    ReceiveBatch::new(64, 9_216)
+}
+
+/// Room for datagrams that the kernel joins; `None` where it does not.
+pub(super) fn joined(socket: &UdpSocket) -> Option<ReceiveBatch> {
+    let mut batch = ReceiveBatch::new(16, 65_535);
+    batch.join(socket).ok().map(|()| batch)
+}
+
+/// When a datagram came, in microseconds of the wall clock.
+pub(super) fn arrived_micros(datagram: &Arrived<'_>) -> i64 {
+    let stamp = datagram
+        .at
+        .and_then(|at| i64::try_from(at.as_micros()).ok());
+    stamp.unwrap_or_else(|| clock::wall().as_microsecond())
+}
+
 impl Flows {
-    fn take(&mut self, datagram: &Datagram<'_>, now: Instant) {
+    fn take(&mut self, datagram: &Arrived<'_>, from: SocketAddr, now: Instant) {
         let dropped = datagram.dropped.map_or(0, |dropped| {
             let more = dropped.wrapping_sub(self.drops);
             self.drops = dropped;
             more
         });
         let Some(head) = DatagramHead::parse(datagram.bytes) else {
-            if self.desk.accepts(datagram.from.ip()) {
+            if self.desk.accepts(from.ip()) {
                 self.desk
-                    .refuse(datagram.from.ip(), "A datagram too short to be iperf's.");
+                    .refuse(from.ip(), "A datagram too short to be iperf's.");
             }
             return;
         };
-        let Some(flow) = self.table.get_mut(&datagram.from) else {
-            self.begin(datagram, &head, now);
+        let Some(flow) = self.table.get_mut(&from) else {
+            self.begin(datagram, from, &head, now);
             return;
         };
         flow.seen = now;
         flow.datagrams += 1;
         self.datagrams += 1;
-        let generation = flow.generation;
+        let (generation, own) = (flow.generation, flow.own);
         let report = match &mut flow.role {
             Role::Receiving(receiving) => {
                 match receiving.count(generation, datagram, &head, dropped, now) {
@@ -147,9 +188,8 @@ impl Flows {
                 }
             }
             Role::Giving { stamp } => {
-                if head.sent_micros() > *stamp + 1_000_000 && self.desk.accepts(datagram.from.ip())
-                {
-                    self.begin(datagram, &head, now);
+                if head.sent_micros() > *stamp + 1_000_000 && self.desk.accepts(from.ip()) {
+                    self.begin(datagram, from, &head, now);
                 }
                 return;
             }
@@ -160,15 +200,15 @@ impl Flows {
             } => match head.id(generation, Some(*highest)) {
                 Id::End(_) => {
                     if let Some(report) = report {
-                        let answer = report.encode(generation, datagram.bytes);
+                        let answer = answer(report, generation, own, datagram.bytes);
                         // If it is lost the client asks again.
-                        let _ = self.socket.send_to(&answer, datagram.from);
+                        let _ = self.socket.send_to(&answer, from);
                     }
                     return;
                 }
                 Id::Data(id) => {
                     if id <= *highest && head.sent_micros() > *stamp {
-                        self.begin(datagram, &head, now);
+                        self.begin(datagram, from, &head, now);
                     }
                     return;
                 }
@@ -190,17 +230,23 @@ impl Flows {
                     highest,
                 };
             } else {
-                let answer = report.encode(generation, datagram.bytes);
+                let answer = answer(&report, generation, own, datagram.bytes);
                 // As above.
-                let _ = self.socket.send_to(&answer, datagram.from);
+                let _ = self.socket.send_to(&answer, from);
             }
             receiving.finish();
         }
     }
 
     /// The first datagram of a flow.
-    fn begin(&mut self, datagram: &Datagram<'_>, head: &DatagramHead, now: Instant) {
-        let ip = datagram.from.ip();
+    fn begin(
+        &mut self,
+        datagram: &Arrived<'_>,
+        from: SocketAddr,
+        head: &DatagramHead,
+        now: Instant,
+    ) {
+        let ip = from.ip();
         if !self.desk.accepts(ip) {
             return;
         }
@@ -227,26 +273,29 @@ impl Flows {
         let port = self.local.map_or(0, |local| local.port());
         let group = opening::group(
             header.as_ref(),
-            datagram.from,
+            from,
             port,
             Some(datagram.length),
             self.desk.config.max_duration,
         );
-        let Ok(seat) = self.desk.seat(datagram.from, &group, 1) else {
+        let Ok(seat) = self.desk.seat(from, &group, 1) else {
             return;
         };
         self.make_room();
+        let own = header.as_ref().and_then(|header| header.own);
+        self.joins |= own.is_some_and(|own| own.offload);
         let mut flow = Flow {
             generation,
+            own,
             seen: now,
             datagrams: 1,
-            role: self.role(generation, header.as_ref(), &group, seat, datagram, head),
+            role: self.role(generation, header.as_ref(), &group, seat, from, head),
         };
         if let Role::Receiving(receiving) = &mut flow.role {
             receiving.count(generation, datagram, head, 0, now);
         }
         self.datagrams += 1;
-        self.table.insert(datagram.from, flow);
+        self.table.insert(from, flow);
     }
 
     fn role(
@@ -255,19 +304,19 @@ impl Flows {
         header: Option<&ClientHeader>,
         group: &Group,
         seat: Seat,
-        datagram: &Datagram<'_>,
+        from: SocketAddr,
         head: &DatagramHead,
     ) -> Role {
         let seat = Arc::new(seat);
         let planned = group.plan.duration_s.map(Duration::from_secs_f64);
         let mode = header.map_or(Mode::Plain, ClientHeader::mode);
-        let back = header.map(|header| Return::new(header, &group.plan, datagram.from));
+        let back = header.map(|header| Return::new(header, &group.plan, from));
         if mode == Mode::Reverse
             && let Some(back) = back
         {
             let (socket, seat) = (Arc::clone(&self.socket), Arc::clone(&seat));
             let local = self.local;
-            spawned(&seat.desk.clone(), datagram.from, move || {
+            spawned(&seat.desk.clone(), from, move || {
                 back.on(&socket, local, &seat, planned);
             });
             return Role::Giving {
@@ -276,23 +325,25 @@ impl Flows {
         }
         let line = seat.line(
             (seat.stream, Way::Receive),
-            (self.local, datagram.from),
+            (self.local, from),
             planned,
             None,
-            Some(Sequence::new(u64::from(generation == Generation::New))),
+            Some(
+                Sequence::new(u64::from(generation == Generation::New)).joined(group.plan.offload),
+            ),
         );
         let mut then = None;
         match (mode, back) {
             (Mode::FullDuplex, Some(back)) => {
                 let (socket, seat) = (Arc::clone(&self.socket), Arc::clone(&seat));
                 let local = self.local;
-                spawned(&seat.desk.clone(), datagram.from, move || {
+                spawned(&seat.desk.clone(), from, move || {
                     back.on(&socket, local, &seat, planned);
                 });
             }
             (Mode::Dual, Some(back)) => {
                 let seat = Arc::clone(&seat);
-                spawned(&seat.desk.clone(), datagram.from, move || {
+                spawned(&seat.desk.clone(), from, move || {
                     back.to_port(&seat, planned);
                 });
             }
@@ -338,6 +389,10 @@ impl Flows {
         let system = cpu.system.saturating_sub(self.cpu.system);
         let all = std::mem::take(&mut self.datagrams).max(1);
         self.cpu = cpu;
+        // Joining spoils the jitter of everybody else.
+        self.joins = self.table.values().any(|flow| {
+            matches!(flow.role, Role::Receiving(_)) && flow.own.is_some_and(|own| own.offload)
+        });
         self.table.retain(|_, flow| {
             let silence = now.saturating_duration_since(flow.seen);
             let datagrams = std::mem::take(&mut flow.datagrams);
@@ -380,12 +435,21 @@ impl Flows {
     }
 }
 
+/// The report as the client reads it.
+fn answer(report: &UdpReport, generation: Generation, own: Option<Own>, end: &[u8]) -> Vec<u8> {
+    let mut bytes = report.encode(generation, end);
+    if let Some(own) = own {
+        UdpReport::mark(&mut bytes, own);
+    }
+    bytes
+}
+
 impl Receiving {
     /// Counts one datagram; the report if it was the end of the flow.
     fn count(
         &mut self,
         generation: Generation,
-        datagram: &Datagram<'_>,
+        datagram: &Arrived<'_>,
         head: &DatagramHead,
         dropped: u32,
         now: Instant,
@@ -408,10 +472,8 @@ impl Receiving {
             }
         };
         if sequence.arrive(id) {
-            let arrived = datagram.arrived_micros;
-            let arrived = arrived.unwrap_or_else(|| clock::wall().as_microsecond());
             // The stamp has 32 bits of seconds; only differences count.
-            sequence.transit(arrived.wrapping_sub(head.sent_micros()));
+            sequence.transit(arrived_micros(datagram).wrapping_sub(head.sent_micros()));
             tally.bytes += datagram.length as u64;
             tally.touch(now);
         }

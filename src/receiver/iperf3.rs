@@ -17,9 +17,9 @@ use crate::wire::iperf3::{
 };
 
 /// How long the client has for each message, and for all of it to come.
-const MESSAGE: Duration = Duration::from_secs(5);
+const MESSAGE: Duration = Duration::from_secs(8);
 /// How long the client may take for its next data stream, and beyond its time.
-const GRACE: Duration = Duration::from_secs(8);
+const GRACE: Duration = Duration::from_secs(10);
 /// How often a waiting thread looks whether it is still wanted.
 const LOOK: Duration = Duration::from_millis(100);
 /// The longest omitted time, which is iperf's own limit too.
@@ -87,6 +87,8 @@ pub(super) fn accept(hall: &Arc<Hall>, listener: &TcpListener) {
 fn serve(hall: &Arc<Hall>, mut stream: TcpStream, from: SocketAddr, visit: Visit) {
     // Without it a vanished client is noticed at its deadline only.
     let _ = listening::watch_over(&stream);
+    // Two states in a row would wait for the client's delayed acknowledgement of the first.
+    let _ = stream.set_nodelay(true);
     let cookie = match cookie(&hall.desk, &mut stream) {
         Ok(cookie) => cookie,
         Err(why) => {
@@ -103,7 +105,8 @@ fn serve(hall: &Arc<Hall>, mut stream: TcpStream, from: SocketAddr, visit: Visit
             if test.cookie == cookie {
                 if test.open {
                     // A stream that nobody waits for any more is closed.
-                    let _ = test.arrivals.try_send(Arrival::Tcp(stream, from));
+                    let arrival = Arrival::Tcp(stream, from, visit.number);
+                    let _ = test.arrivals.try_send(arrival);
                 }
                 return;
             }
@@ -144,7 +147,7 @@ fn cookie(
             Ok(0) => return Err(Some("Closed: it was no iperf 3 client.")),
             Ok(count) => length += count,
             Err(error) if error.kind() == ErrorKind::TimedOut => {
-                return Err(Some("Closed: it connected and sent no cookie in 5 s."));
+                return Err(Some("Closed: it connected and sent no cookie in 8 s."));
             }
             Err(_) => return Err(None),
         }
@@ -323,7 +326,7 @@ impl Control<'_> {
                 Ok(0) => return Err("did not come to their end"),
                 Ok(count) => buffer = &mut buffer[count..],
                 Err(error) if error.kind() == ErrorKind::TimedOut => {
-                    return Err("did not come in 5 s");
+                    return Err("did not come in 8 s");
                 }
                 Err(_) => return Err("did not come to their end"),
             }
@@ -337,9 +340,7 @@ impl Control<'_> {
             test.open = true;
             if params.udp {
                 let arrivals = test.arrivals.clone();
-                self.hall
-                    .flows()
-                    .expect(self.from.ip(), params.wide_counters, arrivals);
+                self.hall.flows().expect(self.from.ip(), params, arrivals);
             }
         }
         self.tell(State::CreateStreams)?;
@@ -387,14 +388,14 @@ impl Control<'_> {
         let planned = Some(params.omit_s + params.time_s)
             .filter(|_| params.time_s > 0)
             .map(Duration::from_secs);
-        let mut streams: Vec<Stream> = Vec::new();
+        let mut arrivals: Vec<Arrival> = Vec::new();
         let mut deadline = clock::now() + GRACE;
-        while (streams.len() as u64) < all {
+        while (arrivals.len() as u64) < all {
             if self.hall.desk.is_stopping() {
                 return Err(Early::Server("The receiver was stopped."));
             }
             let Ok(arrival) = self.arrivals.recv_timeout(LOOK) else {
-                let came = streams.len();
+                let came = arrivals.len();
                 if clock::now() >= deadline {
                     return Err(Early::Client(format!(
                         "Only {came} of {all} streams were opened."
@@ -406,20 +407,27 @@ impl Control<'_> {
                 continue;
             };
             deadline = clock::now() + GRACE;
-            let place = streams.len() as u64;
+            if arrival.is_of(params) {
+                arrivals.push(arrival);
+            }
+        }
+        // The order in which they were accepted gives them their direction and number.
+        arrivals.sort_by_key(Arrival::place);
+        let opened = (0..).zip(arrivals).filter_map(|(place, arrival)| {
             let way = if params.bidirectional && place >= each || params.reverse {
                 Way::Send
             } else {
                 Way::Receive
             };
             let number = u32::try_from(place % each + 1).unwrap_or(u32::MAX);
-            if let Some(stream) =
-                Stream::open(self.hall, params, seat, (number, way), planned, arrival)
-            {
-                streams.push(stream);
-            }
+            Stream::open(self.hall, params, seat, (number, way), planned, arrival)
+        });
+        let streams: Vec<Stream> = opened.collect();
+        if streams.len() as u64 == all {
+            Ok(streams)
+        } else {
+            Err(Early::Client("A stream was broken off at once.".to_owned()))
         }
-        Ok(streams)
     }
 
     /// Whether the client has closed the control connection.
@@ -508,17 +516,18 @@ impl Control<'_> {
         let text = self
             .message()
             .map_err(|why| Early::Client(format!("The client's results {why}.")))?;
+        let none = Baseline::default();
         if let Some(theirs) = Results::parse(&text) {
             for (place, stream) in streams.iter().enumerate() {
                 let id = stream_id(place as u64);
                 if let Some(result) = theirs.streams.iter().find(|result| result.id == id) {
-                    stream.learn(params, result);
+                    let before = before.get(place).unwrap_or(&none);
+                    stream.learn(params, result, before);
                 }
             }
         }
         let omit = Duration::from_secs(params.omit_s);
         let seconds = took.saturating_sub(omit).as_secs_f64();
-        let none = Baseline::default();
         let results: Vec<_> = streams
             .iter()
             .enumerate()
@@ -536,6 +545,7 @@ impl Control<'_> {
             cpu_percent: [percent(user + system), percent(user), percent(system)],
             has_retransmits: results.iter().any(|result| result.retransmits.is_some()),
             congestion: streams.iter().find_map(|stream| stream.congestion.clone()),
+            own: params.own,
             streams: results,
         };
         let mut bytes = frame(&ours.encode());

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::desk::Group;
+use super::opening::OURS;
 use crate::measure::plan::throughput::{Dialect, Direction, Protocol, Receive, ThroughputPlan};
 use crate::wire::iperf3::Params;
 
@@ -16,6 +17,7 @@ const DATAGRAM: u64 = 1_460;
 pub(super) fn group(params: &Params, from: SocketAddr, port: u16, longest: Duration) -> Group {
     let seconds = |count: u64| Duration::from_secs(count).min(longest).as_secs_f64();
     let ip = from.ip().to_canonical();
+    let own = params.own.unwrap_or_default();
     let both = if params.bidirectional { 2 } else { 1 };
     let (default, most) = if params.udp {
         (DATAGRAM, 65_507)
@@ -34,10 +36,11 @@ pub(super) fn group(params: &Params, from: SocketAddr, port: u16, longest: Durat
     };
     Group {
         announced: u32::try_from(params.streams * both).ok(),
-        peer: Some(params.version.as_ref().map_or_else(
-            || "iperf 3".to_owned(),
-            |version| format!("iperf {version}"),
-        )),
+        peer: Some(match (&params.own, &params.version) {
+            (Some(_), _) => OURS.to_owned(),
+            (None, Some(version)) => format!("iperf {version}"),
+            (None, None) => "iperf 3".to_owned(),
+        }),
         plan: ThroughputPlan {
             host: ip.to_string(),
             port,
@@ -68,8 +71,12 @@ pub(super) fn group(params: &Params, from: SocketAddr, port: u16, longest: Durat
             ip_version: Some(if ip.is_ipv4() { 4 } else { 6 }),
             bind: None,
             dialect: Dialect::Iperf3,
-            receive: Receive::Copy,
-            offload: false,
+            receive: if own.discard && !params.udp {
+                Receive::Discard
+            } else {
+                Receive::Copy
+            },
+            offload: own.offload && params.udp,
         },
     }
 }

@@ -4,16 +4,17 @@ use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::desk::Seat;
 use super::iperf2_tcp::{receive, stamp};
+use super::iperf2_udp::{arrived_micros, batch, joined};
 use super::iperf3::Hall;
 use super::line::Line;
-use super::send::{self, Outlet};
+use super::send::{self, Datagrams};
 use super::sequence::Sequence;
 use crate::measure::flow::{UdpEnd, UdpTick, Way};
-use crate::net::sys::DatagramBatch;
+use crate::net::sys::{self, Arrived, Outlet, ReceiveBatch};
 use crate::net::{clock, listening};
 use crate::wire::iperf2::header::Amount;
 use crate::wire::iperf3::{DatagramHead, Params, StreamResult, hello};
@@ -27,8 +28,25 @@ const LARGEST: usize = 65_507;
 
 /// A data stream that the client opened.
 pub(super) enum Arrival {
-    Tcp(TcpStream, SocketAddr),
+    /// With its place in the order of all connections.
+    Tcp(TcpStream, SocketAddr, u64),
     Udp(SocketAddr),
+}
+
+impl Arrival {
+    /// Whether it is of the transport that was agreed on.
+    pub(super) const fn is_of(&self, params: &Params) -> bool {
+        matches!(self, Self::Udp(_)) == params.udp
+    }
+
+    /// Its place among those of its test: the threads that read the cookies may be overtaken by each other.
+    pub(super) const fn place(&self) -> u64 {
+        match self {
+            Self::Tcp(_, _, number) => *number,
+            // One thread reads all of them, and the client waits for the answer to each.
+            Self::Udp(_) => 0,
+        }
+    }
 }
 
 /// The flows of the test in progress.
@@ -40,97 +58,130 @@ pub(super) struct Flows {
     /// A line where the client sends.
     known: HashMap<SocketAddr, Option<Arc<Line>>>,
     drops: u32,
+    /// Whether datagrams come by segmentation offload.
+    joins: bool,
 }
 
 impl Flows {
-    pub(super) fn expect(&mut self, ip: IpAddr, wide: bool, arrivals: mpsc::SyncSender<Arrival>) {
+    pub(super) fn expect(
+        &mut self,
+        ip: IpAddr,
+        params: &Params,
+        arrivals: mpsc::SyncSender<Arrival>,
+    ) {
         self.known.clear();
         self.client = Some((ip.to_canonical(), arrivals));
-        self.wide = wide;
+        self.wide = params.wide_counters;
+        self.joins = params.own.is_some_and(|own| own.offload) && !params.reverse;
     }
 
     pub(super) fn clear(&mut self) {
         self.known.clear();
         self.client = None;
+        self.joins = false;
     }
 }
 
 /// Serves the UDP socket until the receiver stops.
 pub(super) fn serve_udp(hall: &Arc<Hall>) {
-    let mut batch = DatagramBatch::new();
+    let mut batch = batch();
+    let mut joins: Option<ReceiveBatch> = None;
     while !hall.desk.is_stopping() {
-        match batch.receive(&hall.socket) {
+        let mut flows = None;
+        let mut strangers = Vec::new();
+        let got = joins
+            .as_mut()
+            .unwrap_or(&mut batch)
+            .receive(&*hall.socket, |datagram| {
+                // Taken once for all that came together.
+                let (flows, now) = flows.get_or_insert_with(|| (hall.flows(), clock::now()));
+                if let Some(from) = datagram.from
+                    && !flows.take(hall, &datagram, from, *now)
+                {
+                    strangers.push(from.ip());
+                }
+            });
+        drop(flows);
+        match got {
             Ok(_) => {}
             Err(error)
                 if matches!(
                     error.kind(),
                     ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
-                ) =>
-            {
-                continue;
-            }
+                ) => {}
             // Nothing that one client can cause; the socket goes on.
-            Err(_) => {
-                std::thread::sleep(Duration::from_millis(1));
-                continue;
+            Err(_) => std::thread::sleep(Duration::from_millis(1)),
+        }
+        for ip in strangers {
+            if hall.desk.accepts(ip) {
+                hall.desk.refuse(ip, "Datagrams that belong to no test.");
             }
         }
-        let now = clock::now();
-        let mut flows = hall.flows();
-        for datagram in batch.iter() {
-            let dropped = datagram.dropped.map_or(0, |dropped| {
-                let more = dropped.wrapping_sub(flows.drops);
-                flows.drops = dropped;
-                more
-            });
-            let wide = flows.wide;
-            match flows.known.get(&datagram.from) {
-                Some(Some(line)) if datagram.length > 4 => {
-                    let head = DatagramHead::parse(datagram.bytes, wide);
-                    if let Some(head) = head.filter(|_| !line.is_over()) {
-                        let mut tally = line.tally();
-                        let Some(sequence) = tally.sequence.as_mut() else {
-                            continue;
-                        };
+        let wanted = hall.flows().joins;
+        if wanted != joins.is_some() {
+            joins = if wanted {
+                joined(&hall.socket)
+            } else {
+                ReceiveBatch::part(&*hall.socket);
+                None
+            };
+            hall.flows().joins = joins.is_some();
+        }
+    }
+}
+
+impl Flows {
+    /// Takes a datagram; `false` where it belongs to nothing.
+    fn take(
+        &mut self,
+        hall: &Hall,
+        datagram: &Arrived<'_>,
+        from: SocketAddr,
+        now: Instant,
+    ) -> bool {
+        let dropped = datagram.dropped.map_or(0, |dropped| {
+            let more = dropped.wrapping_sub(self.drops);
+            self.drops = dropped;
+            more
+        });
+        match self.known.get(&from) {
+            Some(Some(line)) if datagram.length > 4 => {
+                let head = DatagramHead::parse(datagram.bytes, self.wide);
+                if let Some(head) = head.filter(|_| !line.is_over()) {
+                    let mut tally = line.tally();
+                    if let Some(sequence) = tally.sequence.as_mut() {
                         sequence.dropped += u64::from(dropped);
                         if sequence.arrive(head.counter) {
-                            let arrived = datagram
-                                .arrived_micros
-                                .unwrap_or_else(|| clock::wall().as_microsecond());
+                            let arrived = arrived_micros(datagram);
                             sequence.transit(arrived.wrapping_sub(head.sent_micros()));
                             tally.bytes += datagram.length as u64;
                             tally.touch(now);
                         }
                     }
                 }
-                Some(_) => {
-                    if let Some(answer) = hello::reply_to(datagram.bytes) {
-                        // The answer to it was lost; if this one is too, the client gives up.
-                        let _ = hall.socket.send_to(&answer, datagram.from);
-                    }
+            }
+            Some(_) => {
+                if let Some(answer) = hello::reply_to(datagram.bytes) {
+                    // The answer to it was lost; if this one is too, the client gives up.
+                    let _ = hall.socket.send_to(&answer, from);
                 }
-                None => {
-                    let ip = datagram.from.ip().to_canonical();
-                    let Some((client, arrivals)) = &flows.client else {
-                        drop(flows);
-                        if hall.desk.accepts(ip) {
-                            hall.desk.refuse(ip, "Datagrams that belong to no test.");
-                        }
-                        flows = hall.flows();
-                        continue;
-                    };
-                    let Some(answer) = hello::reply_to(datagram.bytes).filter(|_| *client == ip)
-                    else {
-                        continue;
-                    };
-                    if arrivals.try_send(Arrival::Udp(datagram.from)).is_ok() {
-                        flows.known.insert(datagram.from, None);
-                        // As above.
-                        let _ = hall.socket.send_to(&answer, datagram.from);
-                    }
+            }
+            None => {
+                let Some((client, arrivals)) = &self.client else {
+                    return false;
+                };
+                let answer =
+                    hello::reply_to(datagram.bytes).filter(|_| *client == from.ip().to_canonical());
+                if let Some(answer) = answer
+                    && arrivals.try_send(Arrival::Udp(from)).is_ok()
+                {
+                    self.known.insert(from, None);
+                    // As above.
+                    let _ = hall.socket.send_to(&answer, from);
                 }
             }
         }
+        true
     }
 }
 
@@ -170,7 +221,7 @@ impl Stream {
         arrival: Arrival,
     ) -> Option<Self> {
         match arrival {
-            Arrival::Tcp(stream, from) if !params.udp => {
+            Arrival::Tcp(stream, from, _) if !params.udp => {
                 // Without it a vanished client is noticed by its silence only.
                 let _ = listening::watch_over(&stream);
                 stream.set_read_timeout(None).ok()?;
@@ -209,7 +260,8 @@ impl Stream {
                 })
             }
             Arrival::Udp(from) if params.udp => {
-                let sequence = (way == Way::Receive).then(|| Sequence::new(1));
+                let joined = params.own.is_some_and(|own| own.offload);
+                let sequence = (way == Way::Receive).then(|| Sequence::new(1).joined(joined));
                 let line = seat.line((number, way), (hall.local, from), planned, None, sequence);
                 if way == Way::Receive {
                     hall.flows().known.insert(from, Some(Arc::clone(&line)));
@@ -240,7 +292,8 @@ impl Stream {
                     return;
                 };
                 if self.way == Way::Receive {
-                    receive(&mut stream, &self.line);
+                    let discard = params.own.is_some_and(|own| own.discard);
+                    receive(&mut stream, &self.line, discard);
                 } else {
                     let block = usize::try_from(params.block_bytes).unwrap_or(0);
                     let block = if block == 0 { send::BLOCK } else { block };
@@ -253,18 +306,20 @@ impl Stream {
             Carrier::Udp(to) => {
                 let length = usize::try_from(params.block_bytes).unwrap_or(0);
                 let length = if length == 0 { 1_460 } else { length };
-                let outlet = Outlet {
-                    socket: &hall.socket,
-                    to: Some(*to),
-                };
+                let length = length.clamp(SMALLEST, LARGEST);
+                let segment = u16::try_from(length).ok().filter(|_| {
+                    params.own.is_some_and(|own| own.offload)
+                        && sys::segments(&*hall.socket).is_ok()
+                });
+                let outlet = Outlet::towards(&*hall.socket, *to, segment);
                 let wide = params.wide_counters;
-                send::datagrams(
-                    &outlet,
-                    &self.line,
-                    amount(params, 2),
-                    rate,
-                    length.clamp(SMALLEST, LARGEST),
-                    &|datagram, counter| {
+                let datagrams = Datagrams {
+                    amount: amount(params, 2),
+                    bits_per_second: rate,
+                    length,
+                    first: 1,
+                    trains: segment.is_some(),
+                    head: &|datagram, counter| {
                         let (seconds, micros) = stamp(clock::wall());
                         DatagramHead {
                             seconds,
@@ -273,7 +328,8 @@ impl Stream {
                         }
                         .write(datagram, wide);
                     },
-                );
+                };
+                datagrams.send(&outlet, &self.line);
                 self.line.end();
             }
         }
@@ -287,16 +343,20 @@ impl Stream {
     }
 
     /// Takes what the client counted of it.
-    pub(super) fn learn(&self, params: &Params, result: &StreamResult) {
+    pub(super) fn learn(&self, params: &Params, result: &StreamResult, before: &Baseline) {
         let mut tally = self.line.tally();
         tally.peer_bytes = Some(result.bytes);
         if params.udp && self.way == Way::Send {
+            // The client counts datagrams from the start; older ones leave it to us what to take off.
+            let omitted = result.omitted_datagrams.unwrap_or(before.datagrams_sent);
             tally.peer_udp = Some(UdpEnd {
-                datagrams: result.datagrams,
-                lost: result.lost,
+                datagrams: result.datagrams.saturating_sub(omitted),
+                lost: result.lost.saturating_sub(result.omitted_lost.unwrap_or(0)),
                 out_of_order: 0,
                 duplicated: None,
-                jitter: Duration::try_from_secs_f64(result.jitter_s).ok(),
+                jitter: Duration::try_from_secs_f64(result.jitter_s)
+                    .ok()
+                    .filter(|_| params.own.is_none_or(|own| !own.offload)),
                 dropped_by_receiver: None,
             });
         }
@@ -320,7 +380,15 @@ impl Stream {
     /// What this end counted since the omitted time.
     pub(super) fn result(&self, id: u64, before: &Baseline, seconds: f64) -> StreamResult {
         let now = self.baseline();
-        let lost = u64::try_from(now.udp.lost - before.udp.lost).unwrap_or(0);
+        let lost = |udp: &UdpTick| u64::try_from(udp.lost).unwrap_or(0);
+        let datagrams = |at: &Baseline| {
+            if self.way == Way::Send {
+                at.datagrams_sent
+            } else {
+                at.expected
+            }
+        };
+        let is_udp = matches!(self.carrier, Carrier::Udp(_));
         StreamResult {
             id,
             bytes: now.bytes - before.bytes,
@@ -328,12 +396,10 @@ impl Stream {
                 .retransmits
                 .map(|count| count.saturating_sub(before.retransmits.unwrap_or(0))),
             jitter_s: now.udp.jitter.unwrap_or_default().as_secs_f64(),
-            lost,
-            datagrams: if self.way == Way::Send {
-                now.datagrams_sent - before.datagrams_sent
-            } else {
-                now.expected - before.expected
-            },
+            lost: lost(&now.udp),
+            omitted_lost: is_udp.then(|| lost(&before.udp)),
+            datagrams: datagrams(&now),
+            omitted_datagrams: is_udp.then(|| datagrams(before)),
             start_s: 0.0,
             end_s: seconds,
         }

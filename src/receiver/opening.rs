@@ -13,6 +13,8 @@ use crate::wire::iperf2::header::{Amount, ClientHeader, Mode, Parsed, upper};
 const BLOCK: u32 = 128 << 10;
 /// The most that is believed of a block's length.
 const LARGEST_BLOCK: u32 = 64 << 20;
+/// What our own clients are called.
+pub(super) const OURS: &str = "tidemark";
 /// Digits in a row that are taken for a client without a header.
 const DIGITS: usize = 12;
 
@@ -122,6 +124,7 @@ pub(super) fn group(
         Some(Mode::Tradeoff) => Direction::InTurn,
     };
     let announced = header.map(|header| header.streams);
+    let own = header.and_then(|header| header.own).unwrap_or_default();
     let ip = from.ip().to_canonical();
     Group {
         announced,
@@ -153,8 +156,12 @@ pub(super) fn group(
             ip_version: Some(if ip.is_ipv4() { 4 } else { 6 }),
             bind: None,
             dialect: Dialect::Iperf2,
-            receive: Receive::Copy,
-            offload: false,
+            receive: if own.discard && datagram.is_none() {
+                Receive::Discard
+            } else {
+                Receive::Copy
+            },
+            offload: own.offload && datagram.is_some(),
         },
     }
 }
@@ -171,6 +178,9 @@ fn rate(header: &ClientHeader, length_bytes: u32) -> f64 {
 
 /// "iperf 2.1.8": the upper word holds the first two numbers, the lower one the third and the stage.
 fn version(header: &ClientHeader) -> Option<String> {
+    if header.own.is_some() {
+        return Some(OURS.to_owned());
+    }
     let (high, low) = header.version?;
     (high >> 16 == 2).then(|| format!("iperf 2.{}.{}", high & 0xFFFF, low >> 16))
 }

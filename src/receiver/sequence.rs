@@ -24,6 +24,8 @@ pub(super) struct Sequence {
     pub(super) dropped: u64,
     transit_micros: Option<i64>,
     jitter_micros: f64,
+    /// Whether the kernel may stamp several datagrams as one.
+    joined: bool,
 }
 
 impl Sequence {
@@ -39,7 +41,14 @@ impl Sequence {
             dropped: 0,
             transit_micros: None,
             jitter_micros: 0.0,
+            joined: false,
         }
+    }
+
+    /// The same for datagrams that may come joined: their stamps say nothing of each.
+    pub(super) const fn joined(mut self, joined: bool) -> Self {
+        self.joined = joined;
+        self
     }
 
     /// Takes a datagram's id; `false` if it had come before.
@@ -100,9 +109,10 @@ impl Sequence {
         self.expected().saturating_sub(self.received)
     }
 
-    /// Smoothed variation of the transit time; `None` before the second datagram.
+    /// Smoothed variation of the transit time; `None` before the second datagram, and where they come joined.
     pub(super) fn jitter(&self) -> Option<Duration> {
-        (self.received > 1).then(|| Duration::from_secs_f64(self.jitter_micros / 1e6))
+        (self.received > 1 && !self.joined)
+            .then(|| Duration::from_secs_f64(self.jitter_micros / 1e6))
     }
 
     /// Counts so far, for differences between two instants.

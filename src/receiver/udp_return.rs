@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::desk::Seat;
-use super::iperf2_tcp::stamp;
+use super::iperf2_tcp::{RETURN, stamp};
 use super::line::Line;
-use super::send::{self, Outlet};
+use super::send::{self, Datagrams};
 use crate::measure::flow::{UdpEnd, Way};
 use crate::measure::plan::throughput::{ThroughputPlan, UDP_RATE};
+use crate::net::connect::is_refused;
+use crate::net::sys::{self, Outlet, Ready};
 use crate::net::{clock, listening};
 use crate::wire::iperf2::datagram::DatagramHead;
 use crate::wire::iperf2::header::{Amount, ClientHeader};
@@ -20,7 +22,11 @@ const SMALLEST: usize = 16;
 /// The largest that UDP carries.
 const LARGEST: usize = 65_507;
 /// How often the end is sent again until the client's report comes.
-const ENDS: u64 = 10;
+const ENDS: u64 = 30;
+/// A refusal of the client's host to the first datagram comes within this, or is taken as it comes.
+const KNOCK: Duration = Duration::from_millis(30);
+/// How long the client may take until it listens.
+const LISTENS: Duration = RETURN;
 
 /// What the client asked for.
 pub(super) struct Return {
@@ -29,6 +35,7 @@ pub(super) struct Return {
     amount: Amount,
     bits_per_second: f64,
     length: usize,
+    trains: bool,
 }
 
 impl Return {
@@ -39,12 +46,15 @@ impl Return {
         } else {
             plan.length_bytes as usize
         };
+        let given = plan.bandwidth_bits_per_second;
         Self {
             client,
             port: header.port,
             amount: header.amount,
-            bits_per_second: plan.bandwidth_bits_per_second.unwrap_or(UDP_RATE),
+            // Trains are as fast as they go: nothing spaces them.
+            bits_per_second: given.unwrap_or(if plan.offload { 0.0 } else { UDP_RATE }),
             length: length.clamp(SMALLEST, LARGEST),
+            trains: plan.offload,
         }
     }
 
@@ -68,13 +78,10 @@ impl Return {
         planned: Option<Duration>,
     ) {
         let line = line_of(seat, local, self.client, planned);
-        let outlet = Outlet {
-            socket,
-            to: Some(self.client),
-        };
-        let last = self.data(&outlet, &line);
+        let outlet = Outlet::towards(socket, self.client, self.segment(socket));
+        let next = self.data(&outlet, &line, 1);
         if !line.is_over() {
-            self.end(&outlet, &line, last + 1);
+            self.end(&outlet, &line, next);
         }
         line.end();
     }
@@ -91,18 +98,21 @@ impl Return {
             }
         };
         let line = line_of(seat, socket.local_addr().ok(), to, planned);
-        let outlet = Outlet {
-            socket: &socket,
-            to: None,
-        };
-        let mut last = self.data(&outlet, &line);
+        let outlet = Outlet::connected(&socket, self.segment(&socket));
+        if !self.knock(&socket, &line) {
+            line.fail(format!(
+                "The client's UDP port {} for the return direction is closed.",
+                self.port
+            ));
+            return;
+        }
+        let next = self.data(&outlet, &line, 2);
         let mut answer = [0; 2_048];
-        for _ in 0..ENDS {
+        for number in next..next + ENDS {
             if line.is_over() {
                 break;
             }
-            last += 1;
-            self.end(&outlet, &line, last);
+            self.end(&outlet, &line, number);
             // Waits as long as the socket's timeout says.
             let Ok(length) = socket.recv(&mut answer) else {
                 continue;
@@ -115,7 +125,7 @@ impl Return {
                     lost: report.lost,
                     out_of_order: report.out_of_order,
                     duplicated: None,
-                    jitter: Some(report.jitter),
+                    jitter: Some(report.jitter).filter(|_| !self.trains),
                     dropped_by_receiver: None,
                 });
                 break;
@@ -124,15 +134,49 @@ impl Return {
         line.end();
     }
 
-    fn data(&self, outlet: &Outlet<'_>, line: &Line) -> u64 {
-        send::datagrams(
-            outlet,
-            line,
-            Some(self.amount),
-            self.bits_per_second,
-            self.length,
-            &|datagram, number| head(datagram, i64::try_from(number).unwrap_or(i64::MAX)),
-        )
+    /// Sends the first datagram until it is not refused: a client may begin to listen after it has begun to send,
+    /// and one that hears nothing but ends waits for ever.
+    fn knock(&self, socket: &UdpSocket, line: &Line) -> bool {
+        let mut first = send::payload()[..self.length].to_vec();
+        let deadline = clock::now() + LISTENS;
+        while !line.is_over() && clock::now() < deadline {
+            head(&mut first, 1);
+            let sent = socket.send(&first);
+            let answered = sys::wait(socket, Ready::Read, KNOCK).unwrap_or(false);
+            let mut answer = [0; 64];
+            let refused = answered
+                && sys::receive_now(socket, &mut answer).is_err_and(|error| is_refused(&error));
+            match sent {
+                Ok(sent) if !refused => {
+                    line.moved(sent, 1);
+                    return true;
+                }
+                _ => std::thread::sleep(Duration::from_millis(5)),
+            }
+        }
+        false
+    }
+
+    fn segment(&self, socket: &UdpSocket) -> Option<u16> {
+        let length = u16::try_from(self.length).ok().filter(|_| self.trains)?;
+        sys::segments(socket).ok().map(|()| length)
+    }
+
+    /// Sends the data from this number on, and returns the number of the end.
+    fn data(&self, outlet: &Outlet<'_>, line: &Line, first: u64) -> u64 {
+        let spent = (first - 1) * self.length as u64;
+        let datagrams = Datagrams {
+            amount: Some(match self.amount {
+                Amount::Bytes(bytes) => Amount::Bytes(bytes.saturating_sub(spent)),
+                time @ Amount::Time(_) => time,
+            }),
+            bits_per_second: self.bits_per_second,
+            length: self.length,
+            first,
+            trains: self.trains,
+            head: &|datagram, number| head(datagram, i64::try_from(number).unwrap_or(i64::MAX)),
+        };
+        datagrams.send(outlet, line)
     }
 
     /// The last datagram: its id is negative, and it counts as data once.
@@ -142,10 +186,10 @@ impl Return {
             &mut datagram,
             i64::try_from(number).map_or(i64::MIN, |number| -number),
         );
-        if let Ok(sent) = outlet.send(&datagram)
+        if let Ok(1) = outlet.send(&datagram, self.length, 1)
             && line.tally().datagrams_sent + 1 == number
         {
-            line.moved(sent, 1);
+            line.moved(self.length, 1);
         }
     }
 }

@@ -5,6 +5,7 @@
 use serde_json::{Map, Value, json};
 
 use super::iperf2::word;
+use super::own::Own;
 
 /// Length of the cookie that opens every connection of a test: 36 characters and a NUL.
 pub const COOKIE_LENGTH: usize = 37;
@@ -82,13 +83,22 @@ impl State {
 }
 
 /// A cookie from random bytes.
+///
+/// An iperf 2 server takes its first letters for the flags of a client header. Any letters make 2.1.8 wait for the
+/// rest of a header that never comes, and then end; these are a short header to it, which it answers at once.
 pub fn cookie(random: &[u8; 36]) -> [u8; COOKIE_LENGTH] {
     let mut cookie = [0; COOKIE_LENGTH];
     for (letter, byte) in cookie.iter_mut().zip(random) {
         *letter = COOKIE_LETTERS[usize::from(byte & 31)];
     }
+    for (place, letters) in HEADER_LETTERS.iter().enumerate() {
+        cookie[place] = letters[usize::from(random[place]) % letters.len()];
+    }
     cookie
 }
+
+/// Letters by place with which the first word is: extended, its length stated, and that 25 to 27 bytes.
+const HEADER_LETTERS: [&[u8]; 4] = [b"abc", b"acegikmoqsuwy357", b"bdfhjlnprtvxz246", b"234567"];
 
 /// Whether these 37 bytes are a cookie: printable letters with a NUL behind them.
 pub fn is_cookie(bytes: &[u8]) -> bool {
@@ -142,6 +152,23 @@ pub struct Params {
     pub wants_server_output: bool,
     /// The client's version.
     pub version: Option<String>,
+    /// What only our own clients ask; `None` from all others.
+    pub own: Option<Own>,
+}
+
+/// The key of [`Own`] in both JSON texts.
+const OWN: &str = "tidemark";
+
+fn read_own(object: &Map<String, Value>) -> Option<Own> {
+    let own = object.get(OWN)?.as_object()?;
+    Some(Own {
+        discard: flag(own, "discard"),
+        offload: flag(own, "offload"),
+    })
+}
+
+fn own_json(own: Own) -> Value {
+    json!({"discard": own.discard, "offload": own.offload})
 }
 
 impl Params {
@@ -168,6 +195,7 @@ impl Params {
             wide_counters: flag(object, "udp_counters_64bit"),
             wants_server_output: flag(object, "get_server_output"),
             version: text_of(object, "client_version"),
+            own: read_own(object),
         })
     }
 
@@ -215,6 +243,9 @@ impl Params {
             "client_version".into(),
             json!(self.version.as_deref().unwrap_or("3.12")),
         );
+        if let Some(own) = self.own {
+            object.insert(OWN.into(), own_json(own));
+        }
         Value::Object(object).to_string().into_bytes()
     }
 }
@@ -224,16 +255,20 @@ impl Params {
 pub struct StreamResult {
     /// The stream's id: 1, 3, 4, 5, … (see [`stream_id`]).
     pub id: u64,
-    /// Bytes sent or received.
+    /// Bytes sent or received since the omitted time.
     pub bytes: u64,
-    /// TCP retransmissions; `None` where that end does not know.
+    /// TCP retransmissions since then; `None` where that end does not know.
     pub retransmits: Option<u64>,
     /// Jitter in s.
     pub jitter_s: f64,
-    /// Datagrams lost.
+    /// Datagrams lost, those of the omitted time included.
     pub lost: u64,
-    /// Datagrams sent or expected.
+    /// Those of the omitted time; `None` from versions before 3.13, whose reader is to know them itself.
+    pub omitted_lost: Option<u64>,
+    /// Datagrams sent or expected, those of the omitted time included.
     pub datagrams: u64,
+    /// Those of the omitted time, as above.
+    pub omitted_datagrams: Option<u64>,
     /// Start of the stream since the start of the test, in s.
     pub start_s: f64,
     /// Its end, in s.
@@ -251,6 +286,8 @@ pub struct Results {
     pub congestion: Option<String>,
     /// By stream.
     pub streams: Vec<StreamResult>,
+    /// What one of our own servers did; `None` from all others.
+    pub own: Option<Own>,
 }
 
 impl Results {
@@ -270,7 +307,9 @@ impl Results {
                 retransmits: number(stream, "retransmits").filter(|_| has_retransmits),
                 jitter_s: real("jitter"),
                 lost: count("errors"),
+                omitted_lost: number(stream, "omitted_errors"),
                 datagrams: count("packets"),
+                omitted_datagrams: number(stream, "omitted_packets"),
                 start_s: real("start_time"),
                 end_s: real("end_time"),
             }
@@ -284,6 +323,7 @@ impl Results {
             has_retransmits,
             congestion: text_of(object, "congestion_used"),
             streams: streams.collect(),
+            own: read_own(object),
         })
     }
 
@@ -293,7 +333,7 @@ impl Results {
             .streams
             .iter()
             .map(|stream| {
-                json!({
+                let mut object = json!({
                     "id": stream.id,
                     "bytes": stream.bytes,
                     // Unknown is −1, which the original writes as an unsigned number and reads back as such.
@@ -303,7 +343,16 @@ impl Results {
                     "packets": stream.datagrams,
                     "start_time": stream.start_s,
                     "end_time": stream.end_s,
-                })
+                });
+                for (key, value) in [
+                    ("omitted_errors", stream.omitted_lost),
+                    ("omitted_packets", stream.omitted_datagrams),
+                ] {
+                    if let Some(value) = value {
+                        object[key] = json!(value);
+                    }
+                }
+                object
             })
             .collect();
         let mut object = json!({
@@ -316,6 +365,9 @@ impl Results {
             object["congestion_used"] = json!(congestion);
         }
         object["streams"] = Value::Array(streams);
+        if let Some(own) = self.own {
+            object[OWN] = own_json(own);
+        }
         object.to_string().into_bytes()
     }
 }

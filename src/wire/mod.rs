@@ -4,3 +4,4 @@ pub mod http1;
 pub mod icmp;
 pub mod iperf2;
 pub mod iperf3;
+pub mod own;

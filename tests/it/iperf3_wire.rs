@@ -4,6 +4,7 @@ use tidemark::wire::iperf3::{
     COOKIE_LENGTH, DatagramHead, Params, Results, State, StreamResult, cookie, framed_length,
     hello, is_cookie, stream_id,
 };
+use tidemark::wire::own::Own;
 
 /// The blocks of a capture: connection (`conn1`, `udp1`), direction and bytes.
 fn capture(name: &str) -> Vec<(String, String, Vec<u8>)> {
@@ -113,11 +114,17 @@ fn results_round_trip() {
                 retransmits: Some(place),
                 jitter_s: 0.000_123,
                 lost: 1,
+                omitted_lost: (place > 1).then_some(1),
                 datagrams: 99,
+                omitted_datagrams: (place > 1).then_some(9),
                 start_s: 0.0,
                 end_s: 10.000_1,
             })
             .collect(),
+        own: Some(Own {
+            discard: true,
+            offload: false,
+        }),
     };
     assert_eq!(Results::parse(&results.encode()), Some(results));
     assert_eq!((0..5).map(stream_id).collect::<Vec<_>>(), [1, 3, 4, 5, 6]);
@@ -153,6 +160,14 @@ fn greetings_of_all_versions_are_answered_in_kind() {
 fn cookies_are_told_from_other_first_bytes() {
     let ours = cookie(&[7; 36]);
     assert!(is_cookie(&ours) && ours.len() == COOKIE_LENGTH);
+    // An iperf 2 server reads a whole header in any of them, and asks for no more than there is.
+    for byte in 0..=255 {
+        let ours = cookie(&[byte; 36]);
+        let flags = u32::from_be_bytes([ours[0], ours[1], ours[2], ours[3]]);
+        assert_eq!(flags & 0x4001_0000, 0x4001_0000, "{flags:x}");
+        assert_eq!(flags & 0x9480_0000, 0, "{flags:x}");
+        assert!((24..=COOKIE_LENGTH).contains(&(((flags & 0x1FE) >> 1) as usize)));
+    }
     assert!(!is_cookie(b"GET / HTTP/1.1\r\nHost: example.org\r\n\r\n"));
     assert!(!is_cookie(&ours[..36]));
 }

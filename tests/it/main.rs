@@ -41,6 +41,8 @@ mod serve;
 mod store;
 mod supervisor;
 mod support;
+mod throughput_cases;
 mod throughput_client;
+mod throughput_pairs;
 mod tidy;
 mod verdict;

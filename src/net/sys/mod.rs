@@ -13,7 +13,6 @@ mod socket;
 mod tcp_info;
 mod timer;
 mod udp_batch;
-mod udp_receive;
 
 pub use addresses::interface_addresses;
 pub use cpu::{CpuTimes, ThreadClock, process_cpu, thread_cpu};
@@ -30,5 +29,4 @@ pub use socket::{
 };
 pub use tcp_info::{TcpInfo, tcp_info};
 pub use timer::Timer;
-pub use udp_batch::{Arrived, ReceiveBatch, SEND_BATCH, segment_sends, send_batch};
-pub use udp_receive::{Datagram, DatagramBatch, stamp_and_count_drops};
+pub use udp_batch::{Arrived, Outlet, ReceiveBatch, SEND_BATCH, raise_receive_buffer, segments};

@@ -3,59 +3,142 @@
 use std::io;
 use std::mem::MaybeUninit;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::Duration;
 
-/// Datagrams that [`send_batch`] takes at most.
+use socket2::SockAddr;
+
+/// Datagrams that one call of [`Outlet::send`] takes at most.
 pub const SEND_BATCH: usize = 64;
 
-/// Sends the first `count` datagrams of `length` bytes each in `buffer` on a connected socket, and says how many
-/// were taken; waits as the socket's mode says.
-pub fn send_batch(
-    socket: &impl AsFd,
-    buffer: &[u8],
-    length: usize,
-    count: usize,
-) -> io::Result<usize> {
-    let mut pieces = [const { MaybeUninit::<libc::iovec>::zeroed() }; SEND_BATCH];
-    let mut messages = [const { MaybeUninit::<libc::mmsghdr>::zeroed() }; SEND_BATCH];
-    let mut used = 0;
-    for (datagram, (piece, message)) in buffer
-        .chunks_exact(length.max(1))
-        .zip(pieces.iter_mut().zip(&mut messages))
-        .take(count)
-    {
-        let piece = piece.write(libc::iovec {
-            iov_base: datagram.as_ptr().cast_mut().cast(),
-            iov_len: datagram.len(),
-        });
-        // SAFETY: all zeros are a valid message header: no name, no control data.
-        let message = unsafe { message.assume_init_mut() };
-        message.msg_hdr.msg_iov = piece;
-        message.msg_hdr.msg_iovlen = 1;
-        used += 1;
-    }
-    // SAFETY: the first `used` messages are filled in, point to pieces on this stack frame, and those to `buffer`,
-    // which the kernel only reads; all outlive the call.
-    let sent = unsafe {
-        libc::sendmmsg(
-            socket.as_fd().as_raw_fd(),
-            messages.as_mut_ptr().cast(),
-            used,
-            0,
-        )
-    };
-    usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+/// Where datagrams go.
+#[derive(Clone, Debug)]
+pub struct Outlet<'a> {
+    socket: BorrowedFd<'a>,
+    /// `None` for a connected socket.
+    to: Option<SockAddr>,
+    /// Has the kernel cut what one call sends into datagrams of this length (`UDP_SEGMENT`).
+    segment: Option<u16>,
 }
 
-/// Has the kernel cut everything that is sent into datagrams of `length` bytes (`UDP_SEGMENT`).
-pub fn segment_sends(socket: &impl AsFd, length: u16) -> io::Result<()> {
-    set(
-        socket,
-        libc::SOL_UDP,
-        libc::UDP_SEGMENT,
-        libc::c_int::from(length),
-    )
+impl<'a> Outlet<'a> {
+    /// To where the socket is connected to.
+    pub fn connected(socket: &'a impl AsFd, segment: Option<u16>) -> Self {
+        Self {
+            socket: socket.as_fd(),
+            to: None,
+            segment,
+        }
+    }
+
+    /// To an address.
+    pub fn towards(socket: &'a impl AsFd, to: SocketAddr, segment: Option<u16>) -> Self {
+        Self {
+            socket: socket.as_fd(),
+            to: Some(to.into()),
+            segment,
+        }
+    }
+
+    /// Sends the first `count` datagrams of `length` bytes each in `buffer`, and says how many were taken; waits as
+    /// the socket's mode says.
+    pub fn send(&self, buffer: &[u8], length: usize, count: usize) -> io::Result<usize> {
+        let length = length.max(1);
+        let count = count.min(SEND_BATCH).min(buffer.len() / length);
+        match self.segment {
+            Some(segment) if count > 1 => {
+                let sent = self.train(&buffer[..count * length], segment)?;
+                Ok(sent / length)
+            }
+            _ => self.batch(buffer, length, count),
+        }
+    }
+
+    /// A message of no bytes to this outlet's address.
+    fn message(&self) -> libc::msghdr {
+        // SAFETY: all zeros are a valid message header: no name, no pieces, no control data.
+        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+        if let Some(to) = &self.to {
+            message.msg_name = to.as_ptr().cast_mut().cast();
+            message.msg_namelen = to.len();
+        }
+        message
+    }
+
+    fn batch(&self, buffer: &[u8], length: usize, count: usize) -> io::Result<usize> {
+        let mut pieces = [const { MaybeUninit::<libc::iovec>::zeroed() }; SEND_BATCH];
+        let mut messages = [const { MaybeUninit::<libc::mmsghdr>::zeroed() }; SEND_BATCH];
+        let mut used = 0;
+        for (datagram, (piece, message)) in buffer
+            .chunks_exact(length)
+            .zip(pieces.iter_mut().zip(&mut messages))
+            .take(count)
+        {
+            let piece = piece.write(libc::iovec {
+                iov_base: datagram.as_ptr().cast_mut().cast(),
+                iov_len: datagram.len(),
+            });
+            let mut header = self.message();
+            header.msg_iov = piece;
+            header.msg_iovlen = 1;
+            message.write(libc::mmsghdr {
+                msg_hdr: header,
+                msg_len: 0,
+            });
+            used += 1;
+        }
+        // SAFETY: the first `used` messages are filled in and point to pieces on this stack frame, to `self.to` and
+        // through the pieces to `buffer`, all of which the kernel only reads and which outlive the call.
+        let sent = unsafe {
+            libc::sendmmsg(
+                self.socket.as_raw_fd(),
+                messages.as_mut_ptr().cast(),
+                used,
+                0,
+            )
+        };
+        usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+    }
+
+    fn train(&self, bytes: &[u8], segment: u16) -> io::Result<usize> {
+        let mut piece = libc::iovec {
+            iov_base: bytes.as_ptr().cast_mut().cast(),
+            iov_len: bytes.len(),
+        };
+        let mut control: Control = [0; 16];
+        let mut message = self.message();
+        message.msg_iov = &raw mut piece;
+        message.msg_iovlen = 1;
+        message.msg_control = control.as_mut_ptr().cast();
+        // SAFETY: the macros compute lengths; the control data has room for one entry of two bytes, is aligned for
+        // its header, and the first entry's place lies inside it.
+        unsafe {
+            message.msg_controllen = libc::CMSG_SPACE(2) as _;
+            let entry = libc::CMSG_FIRSTHDR(&raw const message);
+            (*entry).cmsg_level = libc::SOL_UDP;
+            (*entry).cmsg_type = libc::UDP_SEGMENT;
+            (*entry).cmsg_len = libc::CMSG_LEN(2) as _;
+            libc::CMSG_DATA(entry)
+                .cast::<u16>()
+                .write_unaligned(segment);
+        }
+        // SAFETY: the message points to the piece, the control data and `self.to`, and the piece to `bytes`; the
+        // kernel only reads them and all outlive the call.
+        let sent = unsafe { libc::sendmsg(self.socket.as_raw_fd(), &raw const message, 0) };
+        usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+    }
+}
+
+/// Whether the kernel can cut trains into datagrams (`UDP_SEGMENT`, Linux 4.18).
+pub fn segments(socket: &impl AsFd) -> io::Result<()> {
+    set(socket, libc::SOL_UDP, libc::UDP_SEGMENT, 0)
+}
+
+/// Asks for a receive buffer beyond the system's limit where this process may (`SO_RCVBUFFORCE`), else up to it.
+pub fn raise_receive_buffer(socket: &impl AsFd, bytes: usize) -> io::Result<()> {
+    let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+    set(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, bytes)
+        .or_else(|_| set(socket, libc::SOL_SOCKET, libc::SO_RCVBUF, bytes))
 }
 
 fn set(
@@ -85,8 +168,10 @@ fn set(
 /// One datagram that came.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrived<'a> {
-    /// Its content.
+    /// Its content, as much as the batch has room for.
     pub bytes: &'a [u8],
+    /// How many bytes it had.
+    pub length: usize,
     /// Where it came from.
     pub from: Option<SocketAddr>,
     /// When the kernel got it, as time of the wall clock since 1970.
@@ -110,7 +195,7 @@ pub struct ReceiveBatch {
 }
 
 impl ReceiveBatch {
-    /// Room for `count` datagrams of at most `size` bytes.
+    /// Room for `count` datagrams of `size` bytes; of longer ones the rest is left out.
     pub fn new(count: usize, size: usize) -> Self {
         // SAFETY: all zeros are a valid socket address of no family.
         let name: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
@@ -134,6 +219,12 @@ impl ReceiveBatch {
         set(socket, libc::SOL_UDP, libc::UDP_GRO, 1)?;
         self.joined = true;
         Ok(())
+    }
+
+    /// Has the kernel hand over each datagram by itself again.
+    pub fn part(socket: &impl AsFd) {
+        // Where it cannot join them it cannot have been told to.
+        let _ = set(socket, libc::SOL_UDP, libc::UDP_GRO, 0);
     }
 
     /// Waits for a datagram as the socket's mode says, takes what else is there, and shows each to `each`.
@@ -181,7 +272,7 @@ impl ReceiveBatch {
                 messages.as_mut_ptr(),
                 libc::c_uint::try_from(messages.len()).unwrap_or(0),
                 // The flag's type differs between C libraries.
-                libc::MSG_WAITFORONE as _,
+                (libc::MSG_WAITFORONE | libc::MSG_TRUNC) as _,
                 std::ptr::null_mut(),
             )
         };
@@ -191,19 +282,25 @@ impl ReceiveBatch {
         let mut datagrams = 0;
         let rooms = self.buffer.chunks_exact(self.size);
         for ((message, room), name) in messages.iter().zip(rooms).zip(&self.names).take(got) {
-            let length = usize::try_from(message.msg_len)
-                .unwrap_or(0)
-                .min(room.len());
+            let length = usize::try_from(message.msg_len).unwrap_or(0);
+            let kept = &room[..length.min(room.len())];
             let told = told(&message.msg_hdr);
-            let segment = told.segment.filter(|_| self.joined).unwrap_or(length);
-            for bytes in room[..length].chunks(segment.max(1)) {
+            let from = address(name);
+            let mut each = |bytes, length| {
                 datagrams += 1;
                 each(Arrived {
                     bytes,
-                    from: address(name),
+                    length,
+                    from,
                     at: told.at,
                     dropped: told.dropped,
                 });
+            };
+            match told.segment.filter(|_| self.joined) {
+                Some(segment) => kept
+                    .chunks(segment)
+                    .for_each(|bytes| each(bytes, bytes.len())),
+                None => each(kept, length),
             }
         }
         Ok(datagrams)
@@ -288,27 +385,30 @@ mod tests {
         (sender, receiver)
     }
 
-    fn check(address: &str, offload: bool) {
+    fn check(address: &str, offload: bool, connected: bool) {
         let (sender, receiver) = pair(address);
+        let to = receiver.local_addr().unwrap();
         ReceiveBatch::prepare(&receiver);
         let mut batch = ReceiveBatch::new(8, 65_535);
         let buffer: Vec<u8> = (0..40_u8).collect();
-        if offload {
-            let on = batch.join(&receiver).and(segment_sends(&sender, 10));
-            if let Err(error) = on {
-                println!("skipped: segmentation offload of this kernel ({error})");
-                return;
-            }
-            sender.send(&buffer).unwrap();
-        } else {
-            assert_eq!(send_batch(&sender, &buffer, 10, 4).unwrap(), 4);
+        if offload && let Err(error) = batch.join(&receiver).and(segments(&sender)) {
+            println!("skipped: segmentation offload of this kernel ({error})");
+            return;
         }
+        let segment = offload.then_some(10);
+        let outlet = if connected {
+            Outlet::connected(&sender, segment)
+        } else {
+            Outlet::towards(&sender, to, segment)
+        };
+        assert_eq!(outlet.send(&buffer, 10, 4).unwrap(), 4);
         let mut got = Vec::new();
         while got.len() < 4 {
             batch
                 .receive(&receiver, |arrived| {
                     assert_eq!(arrived.from, sender.local_addr().ok());
                     assert!(arrived.at.is_some());
+                    assert_eq!(arrived.length, arrived.bytes.len());
                     got.push(arrived.bytes.to_vec());
                 })
                 .unwrap();
@@ -319,8 +419,34 @@ mod tests {
 
     #[test]
     fn batches_arrive_whole_with_their_sender() {
-        check("127.0.0.1:0", false);
-        check("[::1]:0", false);
-        check("127.0.0.1:0", true);
+        for connected in [true, false] {
+            check("127.0.0.1:0", false, connected);
+            check("[::1]:0", false, connected);
+            check("127.0.0.1:0", true, connected);
+            check("[::1]:0", true, connected);
+        }
+    }
+
+    #[test]
+    fn datagrams_of_every_size_are_counted_by_their_real_length() {
+        for address in ["127.0.0.1:0", "[::1]:0"] {
+            let (sender, receiver) = pair(address);
+            let sizes = [0, 1, 11, 12, 1_470, 8_972, 9_217, 65_507];
+            for size in sizes {
+                sender.send(&vec![7; size]).unwrap();
+            }
+            let mut batch = ReceiveBatch::new(3, 9_216);
+            let mut seen = Vec::new();
+            while seen.len() < sizes.len() {
+                batch
+                    .receive(&receiver, |arrived| {
+                        assert_eq!(arrived.bytes.len(), arrived.length.min(9_216));
+                        assert!(arrived.bytes.iter().all(|byte| *byte == 7));
+                        seen.push(arrived.length);
+                    })
+                    .unwrap();
+            }
+            assert_eq!(seen, sizes);
+        }
     }
 }

@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::measure::plan::throughput::{Dialect, Direction, ThroughputPlan};
+use crate::measure::plan::throughput::{Dialect, Direction, Receive, ThroughputPlan};
 use crate::net::clock::Epoch;
 use crate::net::tcp_flow::FlowOptions;
 use crate::runner::Stop;
+use crate::wire::own::Own;
 
 /// A peer that moves nothing for so long is gone.
 pub(super) const NO_PROGRESS: Duration = Duration::from_secs(10);
@@ -29,7 +30,14 @@ pub(super) struct Context<'a> {
     /// Bytes that all streams together may still send; `None` = each stream by itself.
     shared: Option<AtomicI64>,
     remarks: Mutex<Vec<String>>,
-    peer: Mutex<Option<String>>,
+    peer: Mutex<Peer>,
+}
+
+/// What the other end says of itself.
+#[derive(Clone, Debug, Default)]
+struct Peer {
+    name: Option<String>,
+    own: Option<Own>,
 }
 
 impl<'a> Context<'a> {
@@ -55,7 +63,7 @@ impl<'a> Context<'a> {
             closing: AtomicBool::new(false),
             shared,
             remarks: Mutex::new(Vec::new()),
-            peer: Mutex::new(None),
+            peer: Mutex::default(),
         }
     }
 
@@ -108,15 +116,22 @@ impl<'a> Context<'a> {
         std::mem::take(&mut *self.remarks.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub(super) fn set_peer(&self, name: String) {
-        *self.peer.lock().unwrap_or_else(PoisonError::into_inner) = Some(name);
+    /// The peer has said what it is and, where it is one of ours, what it does.
+    pub(super) fn set_peer(&self, name: String, own: Option<Own>) {
+        let mut peer = self.peer.lock().unwrap_or_else(PoisonError::into_inner);
+        peer.name = Some(name);
+        peer.own = own.or(peer.own);
     }
 
     pub(super) fn peer(&self) -> Option<String> {
-        self.peer
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        let peer = self.peer.lock().unwrap_or_else(PoisonError::into_inner);
+        peer.name.clone()
+    }
+
+    /// Whether the peer has said that it throws away what it receives.
+    pub(super) fn peer_discards(&self) -> bool {
+        let peer = self.peer.lock().unwrap_or_else(PoisonError::into_inner);
+        peer.own.is_some_and(|own| own.discard)
     }
 
     /// Whether all bytes that the streams share are spoken for.
@@ -141,6 +156,14 @@ impl<'a> Context<'a> {
                 None => Allowance::Endless,
             },
         }
+    }
+}
+
+/// What a plan asks of a peer that is one of ours.
+pub(super) fn own(plan: &ThroughputPlan) -> Own {
+    Own {
+        discard: plan.receive == Receive::Discard,
+        offload: plan.offload,
     }
 }
 
@@ -201,6 +224,11 @@ impl Progress {
             self.at = now;
         }
         now.saturating_sub(self.at) >= NO_PROGRESS
+    }
+
+    /// Nothing was to move until now.
+    pub(super) fn rest(&mut self, now: Duration) {
+        self.at = now;
     }
 
     /// When something last moved.

@@ -7,7 +7,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::context::{Context, NO_PROGRESS};
+use super::context::{self, Context, NO_PROGRESS};
 use super::flow::Flow;
 use super::sampler::Sampler;
 use super::tcp::{Receiving, Sending};
@@ -154,6 +154,7 @@ pub(super) fn client_header(plan: &ThroughputPlan, mode: Mode, port: u16) -> Cli
         ),
     };
     let mut header = ClientHeader::plain(plan.streams, port, amount).with_mode(mode);
+    header.own = Some(context::own(plan));
     if mode != Mode::Plain {
         // 2.1.8 breaks down when it is asked for larger blocks than the room that it has.
         header.block_bytes = plan.length_bytes.min(LARGEST_ASKED);

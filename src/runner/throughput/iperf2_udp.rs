@@ -11,7 +11,8 @@ use super::context::{Context, NO_PROGRESS};
 use super::flow::Flow;
 use super::iperf2_tcp::{client_header, mode};
 use super::sampler::Sampler;
-use super::udp::{self, Clock, Finish, Form, Receiving, Sending, Taken, Tally, WITH_HEADER};
+use super::udp::{self, Finish, Form, Sending, WITH_HEADER};
+use super::udp_receiving::{self, Clock, Receiving, Taken, Tally};
 use super::{Run, RunError, Task, conclude, drive, pattern};
 use crate::measure::flow::{FlowEnd, Way};
 use crate::measure::plan::throughput::{Direction, ThroughputPlan};
@@ -83,6 +84,7 @@ pub(super) fn run(run: &mut Run<'_>) -> Result<FlowEnd, RunError> {
         .map(|(flow, socket)| task(&context, flow, socket, &header))
         .collect();
     drive(&context, &mut sampler, tasks, |_| ())?;
+    note_mixed_up(&context, &flows);
     if plan.direction == Direction::InTurn {
         let sent: Vec<u32> = flows
             .iter()
@@ -98,6 +100,19 @@ pub(super) fn run(run: &mut Run<'_>) -> Result<FlowEnd, RunError> {
     Ok(end)
 }
 
+/// Says so where the server's reports look like it counted datagrams of one stream as another's.
+fn note_mixed_up(context: &Context<'_>, flows: &[(Arc<Flow>, Arc<UdpSocket>)]) {
+    let reports = || flows.iter().filter_map(|(flow, _)| flow.peer_udp.get());
+    let lost: u64 = reports().map(|udp| udp.lost).sum();
+    let late: u64 = reports().map(|udp| udp.out_of_order).sum();
+    if flows.len() > 1 && lost > 0 && late > 0 && context.peer().is_none() {
+        context.remark(format!(
+            "Up to {} of the datagrams reported lost may have come: an iperf 2 server counts what comes for a stream before it has taken it in as another stream's, out of order.",
+            lost.min(late)
+        ));
+    }
+}
+
 fn task<'t>(
     context: &'t Context<'t>,
     flow: &'t Flow,
@@ -105,14 +120,13 @@ fn task<'t>(
     header: &'t ClientHeader,
 ) -> Task<'t> {
     let plan = context.plan;
-    let form = Form::Iperf2(header);
     if flow.way == Way::Send {
         let sending = Sending {
             context,
             flow,
             socket,
             begin: (STAGGER * (flow.stream - 1)).min(MOST_STAGGER),
-            form,
+            form: Form::Iperf2(header),
             finish: if plan.direction == Direction::Both {
                 Finish::LastDatagram
             } else {
@@ -126,7 +140,6 @@ fn task<'t>(
         flow,
         socket,
         begin: Duration::ZERO,
-        form,
         request: if plan.direction == Direction::Receive {
             request(plan, header)
         } else {
@@ -204,7 +217,7 @@ struct Incoming {
 
 /// Receives all flows on one socket and tells them apart by where they come from.
 fn receive_all(context: &Context<'_>, socket: &UdpSocket, flows: &[Arc<Flow>], begin: Duration) {
-    let mut batch = udp::batch(context, socket);
+    let mut batch = udp_receiving::batch(context, socket);
     let mut incoming: Vec<Incoming> = Vec::new();
     let latest = context
         .lasting()
@@ -231,7 +244,7 @@ fn receive_all(context: &Context<'_>, socket: &UdpSocket, flows: &[Arc<Flow>], b
                 None if incoming.len() < flows.len() => {
                     incoming.push(Incoming {
                         from,
-                        tally: Tally::new(false),
+                        tally: Tally::new(context),
                         began: now,
                         report: None,
                     });

@@ -5,12 +5,14 @@ use std::net::{TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::context::Context;
+use super::context::{self, Context};
 use super::flow::Flow;
 use super::iperf3_control::Control;
+use super::peer;
 use super::sampler::Sampler;
 use super::tcp::{Receiving, Sending, is_turn};
 use super::udp::{self, Finish, Form};
+use super::udp_receiving;
 use super::{Run, RunError, Task, conclude, drive, pattern};
 use crate::measure::flow::{FlowEnd, StreamEnd, UdpEnd, Way};
 use crate::measure::plan::throughput::{Direction, Protocol, ThroughputPlan};
@@ -20,7 +22,7 @@ use crate::net::{clock, tcp_flow, udp_flow};
 use crate::wire::iperf3::{Params, Results, State, StreamResult, hello, stream_id};
 
 /// A server's answer to the first datagram of a stream is waited for so long.
-const HELLO_LIMIT: Duration = Duration::from_secs(5);
+const HELLO_LIMIT: Duration = Duration::from_secs(10);
 
 /// Makes the run.
 pub(super) fn run(run: &mut Run<'_>) -> Result<FlowEnd, RunError> {
@@ -42,7 +44,7 @@ pub(super) fn run(run: &mut Run<'_>) -> Result<FlowEnd, RunError> {
             return Ok(conclude(&context, &mut sampler, &[]));
         }
     };
-    context.set_peer("iperf 3".into());
+    context.set_peer("iperf 3".into(), None);
     let flows: Vec<Arc<Flow>> = places(plan)
         .zip(&sockets)
         .map(|((stream, way), socket)| {
@@ -72,12 +74,14 @@ pub(super) fn run(run: &mut Run<'_>) -> Result<FlowEnd, RunError> {
         flows: &flows,
         cpu_before,
         is_told: false,
+        peer_cpu: None,
     };
     drive(&context, &mut sampler, tasks, |sampler| {
         course.step(sampler);
     })?;
     // All streams may have ended before the last look.
     course.step(&mut sampler);
+    let peer_cpu = course.peer_cpu;
     let tcp: Vec<Arc<TcpStream>> = sockets
         .iter()
         .filter_map(|socket| match socket {
@@ -86,6 +90,7 @@ pub(super) fn run(run: &mut Run<'_>) -> Result<FlowEnd, RunError> {
         })
         .collect();
     let mut end = conclude(&context, &mut sampler, &tcp);
+    end.peer_cpu = peer_cpu;
     if let Some(Data::Udp(socket)) = sockets.first() {
         super::note_buffers(&mut end, &**socket);
     }
@@ -192,6 +197,7 @@ fn params(plan: &ThroughputPlan) -> Params {
         tos: plan.tos.map(u64::from),
         congestion: plan.congestion.clone(),
         wide_counters: plan.protocol == Protocol::Udp,
+        own: Some(context::own(plan)),
         ..Params::default()
     }
 }
@@ -239,12 +245,11 @@ fn task<'t>(
             Box::new(move || flow.run(|| sending.run()))
         }
         (Data::Udp(socket), Way::Receive) => {
-            let receiving = udp::Receiving {
+            let receiving = udp_receiving::Receiving {
                 context,
                 flow,
                 socket,
                 begin,
-                form: Form::Iperf3,
                 request: Vec::new(),
             };
             Box::new(move || flow.run(|| receiving.run()))
@@ -260,6 +265,8 @@ struct Course<'c, 's> {
     cpu_before: sys::CpuTimes,
     /// The end has been told, or there is nobody to tell.
     is_told: bool,
+    /// CPU time of the server as a share of one core.
+    peer_cpu: Option<f64>,
 }
 
 impl Course<'_, '_> {
@@ -322,7 +329,7 @@ impl Course<'_, '_> {
         self.control.send_json(&ours)?;
         let theirs = self.control.json(&mut || sampler.step())?;
         let theirs = Results::parse(&theirs).ok_or("its results could not be read")?;
-        self.keep(&theirs);
+        self.keep(&theirs, sampler);
         // What follows is politeness: everything has been told.
         if self
             .control
@@ -347,21 +354,27 @@ impl Course<'_, '_> {
         let streams = (0..).zip(self.flows).filter_map(|(place, flow)| {
             let is_this = |end: &&StreamEnd| end.stream == flow.stream && end.way == Some(flow.way);
             let end = ends.iter().find(is_this)?;
+            let counted = sampler.counted(flow)?;
             let received = end.udp.filter(|_| flow.way == Way::Receive);
+            let is_udp = self.context.plan.protocol == Protocol::Udp;
             Some(StreamResult {
                 id: stream_id(place),
-                bytes: end.bytes,
-                retransmits: end.retransmits,
+                bytes: counted.bytes,
+                retransmits: counted.retransmits,
                 jitter_s: received
                     .and_then(|udp| udp.jitter)
                     .map_or(0.0, |jitter| jitter.as_secs_f64()),
                 lost: received.map_or(0, |udp| udp.lost),
+                omitted_lost: is_udp.then_some(counted.omitted_lost),
                 datagrams: received
                     .map(|udp| udp.datagrams)
                     .or(end.datagrams_sent)
                     .unwrap_or(0),
+                omitted_datagrams: is_udp.then_some(counted.omitted_datagrams),
                 start_s: 0.0,
-                end_s: end.last.map_or(0.0, |last| last.as_secs_f64()),
+                end_s: end.last.map_or(0.0, |last| {
+                    (last.as_secs_f64() - self.context.plan.omit_s).max(0.0)
+                }),
             })
         });
         Results {
@@ -371,12 +384,17 @@ impl Course<'_, '_> {
                 .iter()
                 .any(|flow| flow.way == Way::Send && flow.info().is_some()),
             congestion: None,
+            own: None,
             streams: streams.collect(),
         }
     }
 
     /// What the server counted.
-    fn keep(&self, theirs: &Results) {
+    fn keep(&mut self, theirs: &Results, sampler: &Sampler<'_>) {
+        self.peer_cpu = Some(theirs.cpu_percent[0] / 100.0).filter(|share| *share > 0.0);
+        if let Some(own) = theirs.own {
+            self.context.set_peer(peer::OURS.to_owned(), Some(own));
+        }
         for (place, flow) in (0..).zip(self.flows) {
             let id = stream_id(place);
             let Some(result) = theirs.streams.iter().find(|result| result.id == id) else {
@@ -392,9 +410,14 @@ impl Course<'_, '_> {
                     let _ = flow.peer_retransmits.set(retransmits);
                 }
             } else if self.context.plan.protocol == Protocol::Udp {
+                // The server counts datagrams from the start; older ones leave it to us what to take off.
+                let counted = sampler.counted(flow).unwrap_or_default();
+                let omitted = result
+                    .omitted_datagrams
+                    .unwrap_or(counted.omitted_datagrams);
                 let _ = flow.peer_udp.set(UdpEnd {
-                    datagrams: result.datagrams,
-                    lost: result.lost,
+                    datagrams: result.datagrams.saturating_sub(omitted),
+                    lost: result.lost.saturating_sub(result.omitted_lost.unwrap_or(0)),
                     out_of_order: 0,
                     duplicated: None,
                     jitter: Duration::try_from_secs_f64(result.jitter_s)

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::peer;
+use super::tcp::is_turn;
 use crate::net::clock::{self, Epoch};
 use crate::net::connect::describe;
 use crate::net::sys::{self, Ready};
@@ -14,9 +15,9 @@ use crate::runner::Stop;
 use crate::wire::iperf3::{State, cookie, frame, framed_length};
 
 /// A server that does not answer for so long does not speak iperf 3.
-const FIRST_ANSWER_LIMIT: Duration = Duration::from_secs(5);
+const FIRST_ANSWER_LIMIT: Duration = Duration::from_secs(8);
 /// A server under way is waited for so long.
-const ANSWER_LIMIT: Duration = Duration::from_secs(10);
+const ANSWER_LIMIT: Duration = Duration::from_secs(15);
 /// What is done meanwhile is done at least so often.
 const TURN: Duration = Duration::from_millis(20);
 
@@ -27,7 +28,8 @@ pub(super) struct Control<'s> {
     port: u16,
     /// What came and was not read yet.
     pending: Vec<u8>,
-    has_ended: bool,
+    /// How the connection ended: what came before is read all the same.
+    ended: Option<String>,
 }
 
 impl<'s> Control<'s> {
@@ -45,15 +47,24 @@ impl<'s> Control<'s> {
             stop,
             port,
             pending: Vec::new(),
-            has_ended: false,
+            ended: None,
         };
-        control.write(&cookie)?;
-        match control.byte(FIRST_ANSWER_LIMIT, &mut || ())? {
-            None => Err(format!(
+        // A busy server says so and closes before it has read anything.
+        if let Err(why) = control.write(&cookie)
+            && control.pending.is_empty()
+        {
+            return Err(why);
+        }
+        match control.byte(FIRST_ANSWER_LIMIT, &mut || ()) {
+            Ok(None) => Err(format!(
                 "the peer took the connection but did not answer within {} s: an iperf 2 server does so (set dialect to iperf2 then), and an iperf 3 server that waits for somebody else",
                 FIRST_ANSWER_LIMIT.as_secs()
             )),
-            Some(byte) => match State::of(byte) {
+            Err(why) if control.ended.is_some() => Err(format!(
+                "{why} instead of answering: is it an iperf 3 server? An iperf 2 server may do so (set dialect to iperf2 then)"
+            )),
+            Err(why) => Err(why),
+            Ok(Some(byte)) => match State::of(byte) {
                 Some(State::ParamExchange) => Ok((control, cookie)),
                 Some(State::AccessDenied) => Err(
                     "the iperf 3 server is busy with another test: it takes one at a time".into(),
@@ -63,9 +74,9 @@ impl<'s> Control<'s> {
                     // The rest of the answer tells more.
                     let mut first = vec![byte];
                     while first.len() < 8 {
-                        match control.byte(TURN * 10, &mut || ())? {
-                            Some(next) => first.push(next),
-                            None => break,
+                        match control.byte(TURN * 10, &mut || ()) {
+                            Ok(Some(next)) => first.push(next),
+                            _ => break,
                         }
                     }
                     first.append(&mut control.pending);
@@ -99,16 +110,10 @@ impl<'s> Control<'s> {
 
     /// Why the server ended the test, if it has said something while the streams run.
     pub(super) fn interrupted(&mut self) -> Option<String> {
-        if let Err(error) = self.read_now() {
-            return Some(format!(
-                "the control connection failed ({})",
-                describe(&error)
-            ));
-        }
+        self.read_now();
         if self.pending.is_empty() {
-            return self
-                .has_ended
-                .then(|| "the iperf 3 server closed the control connection".into());
+            let how = self.ended.as_ref()?;
+            return Some(format!("the iperf 3 server is gone: {how}"));
         }
         let state = State::of(self.pending.remove(0));
         Some(match state {
@@ -148,11 +153,25 @@ impl<'s> Control<'s> {
     }
 
     pub(super) fn send(&mut self, state: State) -> Result<(), String> {
-        self.write(&[state.byte()])
+        self.tell(&[state.byte()])
     }
 
     pub(super) fn send_json(&mut self, json: &[u8]) -> Result<(), String> {
-        self.write(&frame(json))
+        self.tell(&frame(json))
+    }
+
+    /// Writes; where that fails, what the server said before it left explains most.
+    fn tell(&mut self, bytes: &[u8]) -> Result<(), String> {
+        let Err(why) = self.write(bytes) else {
+            return Ok(());
+        };
+        match self.pending.first().copied().and_then(State::of) {
+            Some(state @ (State::ServerTerminate | State::AccessDenied | State::ServerError)) => {
+                self.pending.remove(0);
+                Err(self.ended_by(state))
+            }
+            _ => Err(why),
+        }
     }
 
     /// Reads a JSON text with its length before it.
@@ -185,44 +204,64 @@ impl<'s> Control<'s> {
                 return Ok(None);
             }
             if !self.more(meanwhile)? {
-                return Err("the peer closed the connection".into());
+                let how = self.ended.clone();
+                return Err(how.unwrap_or_else(|| CLOSED.into()));
             }
         }
         Ok(Some(self.pending.remove(0)))
     }
 
-    /// Waits a turn for more; false at the connection's end.
+    /// Waits a turn for more; false when none can come any more.
     fn more(&mut self, meanwhile: &mut dyn FnMut()) -> Result<bool, String> {
         if self.stop.is_stopped() {
             return Err("stopped".into());
         }
-        let failed = |error: io::Error| format!("the connection failed ({})", describe(&error));
-        if sys::wait(&*self.socket, Ready::Read, TURN).map_err(failed)? {
-            self.read_now().map_err(failed)?;
+        let before = self.pending.len();
+        if self.ended.is_none() {
+            // An error shows when reading.
+            let _ = sys::wait(&*self.socket, Ready::Read, TURN);
+            self.read_now();
         }
         meanwhile();
-        Ok(!self.has_ended || !self.pending.is_empty())
+        Ok(self.ended.is_none() || self.pending.len() > before)
     }
 
-    fn read_now(&mut self) -> io::Result<()> {
+    /// Takes what is there; a reset ends the connection, but not before what came ahead of it.
+    fn read_now(&mut self) {
         let mut buffer = [0; 4_096];
-        while !self.has_ended {
+        while self.ended.is_none() {
             match sys::receive_now(&*self.socket, &mut buffer) {
-                Ok(0) => self.has_ended = true,
+                Ok(0) => self.ended = Some(CLOSED.into()),
                 Ok(count) => self.pending.extend_from_slice(&buffer[..count]),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
+                Err(error) => self.ended = Some(failed(&error)),
+            }
+        }
+    }
+
+    /// Writes everything; where that fails, what the peer said before is in `pending`.
+    fn write(&mut self, mut bytes: &[u8]) -> Result<(), String> {
+        let end = clock::now() + ANSWER_LIMIT;
+        while !bytes.is_empty() {
+            match (&mut &*self.socket).write(bytes) {
+                Ok(count) => bytes = &bytes[count..],
+                Err(error) if is_turn(&error) && clock::now() < end && !self.stop.is_stopped() => {}
+                Err(error) => {
+                    self.read_now();
+                    return Err(failed(&error));
+                }
             }
         }
         Ok(())
     }
+}
 
-    fn write(&mut self, bytes: &[u8]) -> Result<(), String> {
-        (&mut &*self.socket)
-            .write_all(bytes)
-            .map_err(|error| format!("the connection failed ({})", describe(&error)))
-    }
+/// How a connection ended that nobody broke.
+const CLOSED: &str = "the peer closed the connection";
+
+fn failed(error: &io::Error) -> String {
+    format!("the connection failed ({})", describe(error))
 }
 
 /// Bytes that differ from run to run; the cookie only tells tests apart.

@@ -6,11 +6,11 @@ mod iperf2_tcp;
 mod iperf2_udp;
 mod iperf3;
 mod iperf3_control;
-mod pace;
 mod peer;
 mod sampler;
 mod tcp;
 mod udp;
+mod udp_receiving;
 
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd;
@@ -19,8 +19,8 @@ use std::time::Duration;
 
 use super::probe::RttProbe;
 use super::{RunError, Stop};
-use crate::measure::flow::{Echo, FlowBatch, FlowEnd, Way};
-use crate::measure::plan::throughput::{Dialect, Protocol, ThroughputPlan};
+use crate::measure::flow::{Echo, FlowBatch, FlowEnd, StreamEnd, Way};
+use crate::measure::plan::throughput::{Dialect, Protocol, Receive, ThroughputPlan};
 use crate::net::clock::Epoch;
 use crate::net::connect;
 use crate::net::sys;
@@ -122,7 +122,27 @@ pub fn run_beside(
     end.same_host = connect::is_local(job.address);
     end.egress_cap.clone_from(&job.egress_cap);
     note_window(plan, &mut end);
+    leave_time(plan, &end);
     Ok(end)
+}
+
+/// How long an iperf 2 server is left alone after a test.
+///
+/// Between the end of a test and the end of its own work on it 2.1.8 has freed what it shares by host: a next test
+/// that begins then, from the same host, locks it up for good. Over UDP it waits 250 ms for silence in between.
+const AFTER_TCP: Duration = Duration::from_millis(60);
+const AFTER_UDP: Duration = Duration::from_millis(600);
+
+/// Gives an iperf 2 server that served this test the time to be done with it.
+fn leave_time(plan: &ThroughputPlan, end: &FlowEnd) {
+    let is_ours = end.peer.as_deref() == Some(peer::OURS);
+    let is_served = end.streams.iter().any(|stream| stream.failed.is_none());
+    if plan.dialect == Dialect::Iperf2 && is_served && !is_ours && !end.stopped {
+        std::thread::sleep(match plan.protocol {
+            Protocol::Tcp => AFTER_TCP,
+            Protocol::Udp => AFTER_UDP,
+        });
+    }
 }
 
 /// What every dialect starts from.
@@ -241,6 +261,13 @@ fn conclude(
 ) -> FlowEnd {
     let duration = sampler.finish();
     let streams = sampler.ends();
+    let sends = |end: &StreamEnd| end.way == Some(Way::Send) && end.failed.is_none();
+    if context.plan.receive == Receive::Discard
+        && streams.iter().any(sends)
+        && !context.peer_discards()
+    {
+        context.remark("Discard was asked for, but only tidemark's own receiver does it: the one at the other end copied what it received.");
+    }
     let mut end = FlowEnd {
         duration,
         streams,

@@ -2,20 +2,35 @@
 
 use crate::wire::iperf2::ack;
 use crate::wire::iperf3::State;
+use crate::wire::own::Own;
+
+/// What our own receivers are called.
+pub(super) const OURS: &str = "tidemark";
 
 /// What a peer speaks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Speaks {
     /// Too little has come to tell.
     Unknown,
-    /// iperf 2, with its version words, and how many bytes its ack has.
-    Iperf2(u32, u32, usize),
+    /// iperf 2, or our own receiver in its place.
+    Iperf2(Ack),
     /// iperf 3, or what looks like its first state.
     Iperf3,
     /// The ten digits over and over: an iperf payload.
     Payload,
     /// Something else, in words.
     Other(String),
+}
+
+/// What an iperf 2 server says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Ack {
+    /// As people write it: `iperf 2.1.8`, `tidemark`.
+    pub(super) name: String,
+    /// What it does of what we asked; `None` from iperf.
+    pub(super) own: Option<Own>,
+    /// Bytes of the ack.
+    pub(super) length: usize,
 }
 
 /// Bytes that are enough to tell.
@@ -28,7 +43,11 @@ pub(super) fn recognise(bytes: &[u8]) -> Speaks {
     };
     if let Some((upper, lower)) = ack::version(bytes) {
         return match ack::recognise(bytes) {
-            Some(length) if bytes.len() >= length => Speaks::Iperf2(upper, lower, length),
+            Some(length) if bytes.len() >= length => {
+                let own = ack::own(bytes);
+                let name = own.map_or_else(|| iperf2_name(upper, lower), |_| OURS.to_owned());
+                Speaks::Iperf2(Ack { name, own, length })
+            }
             _ => Speaks::Unknown,
         };
     }
@@ -40,12 +59,13 @@ pub(super) fn recognise(bytes: &[u8]) -> Speaks {
     if first.is_ascii_digit() {
         return Speaks::Payload;
     }
-    if bytes.len() <= 2
-        && matches!(
-            State::of(*first),
-            Some(State::ParamExchange | State::AccessDenied)
-        )
-    {
+    let is_first_state = matches!(
+        State::of(*first),
+        Some(State::ParamExchange | State::AccessDenied)
+    );
+    // It finds no parameters next, and says so or not.
+    let goes_on = bytes.get(1).is_none_or(|next| State::of(*next).is_some());
+    if is_first_state && goes_on {
         return Speaks::Iperf3;
     }
     if bytes.starts_with(b"HTTP/") {
@@ -90,14 +110,14 @@ pub(super) fn not_iperf2(speaks: &Speaks, port: u16) -> Option<String> {
         Speaks::Other(what) => Some(format!(
             "{what} on port {port}: name the port of an iperf server, usually 5001"
         )),
-        Speaks::Unknown | Speaks::Iperf2(..) | Speaks::Payload => None,
+        Speaks::Unknown | Speaks::Iperf2(_) | Speaks::Payload => None,
     }
 }
 
 /// Why an iperf 3 test cannot go on with a peer that answered the cookie with these bytes.
 pub(super) fn not_iperf3(bytes: &[u8], port: u16) -> String {
     match recognise(bytes) {
-        Speaks::Iperf2(..) | Speaks::Payload => format!(
+        Speaks::Iperf2(_) | Speaks::Payload => format!(
             "an iperf 2 server answers on port {port}: set dialect to iperf2, or start iperf3 -s there"
         ),
         Speaks::Other(what) => {
@@ -118,19 +138,30 @@ mod tests {
 
     #[test]
     fn first_bytes_tell_who_answers() {
-        let whole = ack::encode();
+        let mut whole = ack::encode();
         for cut in 0..whole.len() {
             assert_eq!(recognise(&whole[..cut]), Speaks::Unknown, "{cut}");
         }
-        assert_eq!(
-            recognise(&whole),
-            Speaks::Iperf2(0x0002_0001, 0x0008_0003, 28)
-        );
+        let acked = |bytes: &[u8]| match recognise(bytes) {
+            Speaks::Iperf2(ack) => (ack.name, ack.own, ack.length),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(acked(&whole), ("iperf 2.1.8".to_owned(), None, 28));
+        let own = Own {
+            discard: true,
+            offload: false,
+        };
+        ack::mark(&mut whole, own);
+        assert_eq!(acked(&whole), ("tidemark".to_owned(), Some(own), 28));
         assert_eq!(iperf2_name(0x0002_0001, 0x0008_0003), "iperf 2.1.8");
         assert_eq!(iperf2_name(0x0002_0000, 0x000d_0000), "iperf 2.0.13");
         assert_eq!(recognise(b"0123"), Speaks::Payload);
         assert_eq!(recognise(&[9]), Speaks::Iperf3);
         assert_eq!(recognise(&[0xFF]), Speaks::Iperf3);
+        assert_eq!(
+            recognise(&[9, 0xFE, 0, 0, 0, 113, 0, 0, 0, 0]),
+            Speaks::Iperf3
+        );
         assert_eq!(recognise(b"HT"), Speaks::Unknown);
         let said = |bytes: &[u8]| not_iperf2(&recognise(bytes), 80).unwrap();
         assert!(said(b"HTTP/1.1 400 Bad Request").contains("web server"));

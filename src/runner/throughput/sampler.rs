@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Beside;
 use super::flow::{Flow, UdpTotals};
 use crate::measure::flow::{Echo, FlowBatch, StreamEnd, StreamTick, TcpTick, UdpEnd, UdpTick, Way};
-use crate::measure::plan::throughput::{Dialect, ThroughputPlan};
+use crate::measure::plan::throughput::ThroughputPlan;
 use crate::net::clock::Epoch;
 use crate::net::machine::CpuMeter;
 use crate::net::sys::TcpInfo;
@@ -29,7 +29,6 @@ pub(super) struct Sampler<'s> {
     cpu: CpuMeter,
     probe: Option<&'s mut dyn Beside>,
     heard: Duration,
-    peer_omits: bool,
     sink: &'s mut dyn FnMut(FlowBatch),
 }
 
@@ -42,8 +41,19 @@ struct Track {
     omitted: Option<Seen>,
     /// Its last tick is out.
     done: bool,
-    /// The peer does not count what was omitted either (iperf 3).
-    peer_omits: bool,
+}
+
+/// What an iperf 3 peer wants to know of a flow: without the omitted start.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counted {
+    /// Bytes since then.
+    pub(super) bytes: u64,
+    /// Segments sent again since then.
+    pub(super) retransmits: Option<u64>,
+    /// Datagrams sent, or expected where they are received, in the omitted time.
+    pub(super) omitted_datagrams: u64,
+    /// Datagrams lost in it.
+    pub(super) omitted_lost: u64,
 }
 
 /// Counters at one instant.
@@ -75,7 +85,6 @@ impl<'s> Sampler<'s> {
             cpu: CpuMeter::new(),
             probe,
             heard: Duration::ZERO,
-            peer_omits: plan.dialect == Dialect::Iperf3,
             sink,
         }
     }
@@ -89,7 +98,6 @@ impl<'s> Sampler<'s> {
             seen: look(flow),
             omitted: self.omit.is_zero().then(Seen::default),
             done,
-            peer_omits: self.peer_omits,
         });
     }
 
@@ -174,15 +182,17 @@ impl<'s> Sampler<'s> {
         (self.sink)(batch);
     }
 
-    /// Every flow at its end, without what was omitted.
+    /// Every flow at its end, with its omitted start.
     pub(super) fn ends(&self) -> Vec<StreamEnd> {
-        let mut ends: Vec<StreamEnd> = self
-            .tracks
-            .iter()
-            .map(|track| track.end(self.omit))
-            .collect();
+        let mut ends: Vec<StreamEnd> = self.tracks.iter().map(Track::end).collect();
         ends.sort_by_key(|end| (end.way, end.stream));
         ends
+    }
+
+    /// A flow without its omitted start.
+    pub(super) fn counted(&self, flow: &Arc<Flow>) -> Option<Counted> {
+        let is_it = |track: &&Track| Arc::ptr_eq(&track.flow, flow);
+        self.tracks.iter().find(is_it).map(Track::counted)
     }
 }
 
@@ -196,15 +206,6 @@ impl Track {
         self.done = self.flow.has_ended();
         let (before, after) = (self.seen, look(&self.flow));
         self.seen = after;
-        let mut to = to;
-        if self.done {
-            // Its own end, not that of the others.
-            to = self.flow.last().unwrap_or(from).min(to);
-            if to <= from && after.bytes == before.bytes {
-                return None;
-            }
-            to = to.max(from + Duration::from_nanos(1));
-        }
         let sends = self.flow.way == Way::Send;
         let bytes = match after
             .info
@@ -213,6 +214,15 @@ impl Track {
             Some(_) => after.acked.saturating_sub(before.acked),
             None => after.bytes.saturating_sub(before.bytes),
         };
+        let mut to = to;
+        if self.done {
+            // Its own end, not that of the others.
+            to = self.flow.last().unwrap_or(from).min(to);
+            if to <= from && bytes == 0 && after.bytes == before.bytes {
+                return None;
+            }
+            to = to.max(from + Duration::from_nanos(1));
+        }
         Some(StreamTick {
             stream: self.flow.stream,
             way: Some(self.flow.way),
@@ -234,54 +244,53 @@ impl Track {
         })
     }
 
-    fn end(&self, omit: Duration) -> StreamEnd {
+    fn end(&self) -> StreamEnd {
         let flow = &self.flow;
-        let after = look(flow);
-        let before = self.omitted.unwrap_or(after);
+        let now = look(flow);
         let sends = flow.way == Way::Send;
-        let begin = self.since + omit;
-        let omits = !omit.is_zero();
-        let counted = |instant: Option<Duration>| {
-            instant
-                .filter(|instant| !omits || *instant >= begin || flow.last() > Some(begin))
-                .map(|instant| if omits { instant.max(begin) } else { instant })
-        };
-        let retransmits = |info: &TcpInfo| {
-            let earlier = before.info.map_or(0, |info| info.total_retrans);
-            u64::from(info.total_retrans.saturating_sub(earlier))
-        };
-        let datagrams = after.datagrams.saturating_sub(before.datagrams);
         StreamEnd {
             stream: flow.stream,
             way: Some(flow.way),
             local: flow.local,
             remote: flow.remote.get().copied(),
-            first: counted(flow.first()),
-            last: counted(flow.last()),
-            bytes: after.bytes.saturating_sub(before.bytes),
-            acked_bytes: after
+            first: flow.first(),
+            last: flow.last(),
+            bytes: now.bytes,
+            acked_bytes: now
                 .info
                 .filter(|info| info.bytes_acked.is_some())
-                .map(|_| after.acked.saturating_sub(before.acked)),
-            peer_bytes: flow.peer_bytes.get().map(|bytes| {
-                bytes.saturating_sub(match (self.peer_omits, sends) {
-                    (true, _) => 0,
-                    (false, true) => before.acked,
-                    (false, false) => before.bytes,
-                })
-            }),
-            retransmits: after
+                .map(|_| now.acked),
+            peer_bytes: flow.peer_bytes.get().copied(),
+            retransmits: now
                 .info
                 .as_ref()
-                .map(retransmits)
+                .map(|info| u64::from(info.total_retrans))
                 .or_else(|| flow.peer_retransmits.get().copied()),
-            rtt: after.info.map(|info| info.rtt),
-            datagrams_sent: (sends && flow.datagrams() > 0).then_some(datagrams),
-            udp: match after.udp {
-                Some(totals) => Some(udp_end(&before.udp.unwrap_or_default(), &totals)),
+            rtt: now.info.map(|info| info.rtt),
+            datagrams_sent: (sends && now.datagrams > 0).then_some(now.datagrams),
+            udp: match now.udp {
+                Some(totals) => Some(udp_end(&totals)),
                 None => flow.peer_udp.get().copied(),
             },
             failed: flow.failed.get().cloned(),
+        }
+    }
+
+    fn counted(&self) -> Counted {
+        let now = look(&self.flow);
+        // A flow that ended before the omitted time did has nothing that counts.
+        let before = self.omitted.unwrap_or(now);
+        let retransmits = |seen: &Seen| seen.info.map(|info| u64::from(info.total_retrans));
+        let udp = before.udp.unwrap_or_default();
+        Counted {
+            bytes: now.bytes.saturating_sub(before.bytes),
+            retransmits: retransmits(&now)
+                .map(|count| count.saturating_sub(retransmits(&before).unwrap_or(0))),
+            omitted_datagrams: match self.flow.way {
+                Way::Send => before.datagrams,
+                Way::Receive => udp.expected,
+            },
+            omitted_lost: udp.counts.lost,
         }
     }
 }
@@ -336,14 +345,14 @@ fn udp_tick(before: &UdpTotals, after: &UdpTotals) -> UdpTick {
     }
 }
 
-fn udp_end(before: &UdpTotals, after: &UdpTotals) -> UdpEnd {
-    let (earlier, later) = (before.counts, after.counts);
+fn udp_end(totals: &UdpTotals) -> UdpEnd {
+    let counts = totals.counts;
     UdpEnd {
-        datagrams: after.expected.saturating_sub(before.expected),
-        lost: later.lost.saturating_sub(earlier.lost),
-        out_of_order: later.out_of_order.saturating_sub(earlier.out_of_order),
-        duplicated: Some(later.duplicated.saturating_sub(earlier.duplicated)),
-        jitter: later.jitter,
-        dropped_by_receiver: Some(after.dropped.saturating_sub(before.dropped)),
+        datagrams: totals.expected,
+        lost: counts.lost,
+        out_of_order: counts.out_of_order,
+        duplicated: Some(counts.duplicated),
+        jitter: counts.jitter,
+        dropped_by_receiver: Some(totals.dropped),
     }
 }

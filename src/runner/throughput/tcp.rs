@@ -6,23 +6,25 @@ use std::time::Duration;
 
 use super::context::{Context, NO_PROGRESS, Progress};
 use super::flow::Flow;
-use super::pace::Pace;
 use super::peer::{self, Speaks};
-use crate::measure::plan::throughput::{Dialect, Receive};
+use crate::measure::plan::throughput::{Dialect, Direction, Receive};
 use crate::net::connect::{describe, is_reset};
+use crate::net::pace::Pace;
 use crate::net::sys::{self, Ready};
 use crate::net::tcp_flow::{TURN, cut_off};
 
 /// A server that has everything and keeps the connection open is waited for so long.
-const CLOSE_LIMIT: Duration = Duration::from_secs(3);
+const CLOSE_LIMIT: Duration = Duration::from_secs(8);
 /// A peer that is asked to send and sends nothing is waited for so long.
-const FIRST_BYTE_LIMIT: Duration = Duration::from_secs(5);
+const FIRST_BYTE_LIMIT: Duration = Duration::from_secs(8);
 /// The same where it has answered that it reads.
-const AFTER_ACK_LIMIT: Duration = Duration::from_secs(2);
+const AFTER_ACK_LIMIT: Duration = Duration::from_secs(4);
 /// A peer that sends by time may go on so long beyond it.
 const OVERTIME: Duration = Duration::from_secs(10);
 /// How long an iperf 3 sender waits for its last acknowledgements.
-const SETTLE: Duration = Duration::from_millis(300);
+const SETTLE: Duration = Duration::from_millis(500);
+/// The smallest piece that is asked for at once, in bytes.
+const SMALLEST_READ: usize = 128 << 10;
 /// The largest piece that is read at once, in bytes.
 const LARGEST_READ: usize = 4 << 20;
 
@@ -60,12 +62,14 @@ impl Sending<'_> {
 
     fn send(&self, heard: &mut Heard) -> Result<(), Broken> {
         let context = self.context;
-        let end = context.lasting().map(|lasting| self.begin + lasting);
+        // A thread that the machine let wait sends for its whole time all the same.
+        let begin = self.begin.max(context.elapsed());
+        let end = context.lasting().map(|lasting| begin + lasting);
         let mut allowance = context.allowance();
-        let mut pace = self.pace()?;
+        let mut pace = self.pace(begin)?;
         let is_late = |now: Duration| end.is_some_and(|end| now >= end) || context.is_over();
-        let mut progress = Progress::new(self.begin);
-        let mut next_look = self.begin + TURN / 2;
+        let mut progress = Progress::new(begin);
+        let mut next_look = begin + TURN / 2;
         let mut is_short = false;
         let mut written = 0_usize;
         loop {
@@ -107,24 +111,42 @@ impl Sending<'_> {
                 if let Some(pace) = &mut pace {
                     pace.sent(sent);
                 }
-            } else if progress.is_gone(self.flow.acked_now(), now) {
-                return Err(Broken::Gone(progress.at()));
             }
-            if now >= next_look && !self.is_read_elsewhere {
+            if now >= next_look {
                 next_look = now + TURN;
-                self.listen(heard)?;
+                self.look(&mut progress, heard, now)?;
             }
         }
     }
 
-    fn pace(&self) -> io::Result<Option<Pace>> {
+    /// Looks whether the peer still takes what is sent, and what it says.
+    fn look(
+        &self,
+        progress: &mut Progress,
+        heard: &mut Heard,
+        now: Duration,
+    ) -> Result<(), Broken> {
+        let acked = self.flow.acked_now();
+        if acked >= self.flow.bytes() {
+            progress.rest(now);
+        }
+        if progress.is_gone(acked, now) {
+            return Err(Broken::Gone(progress.at()));
+        }
+        if self.is_read_elsewhere {
+            return Ok(());
+        }
+        self.listen(heard)
+    }
+
+    fn pace(&self, begin: Duration) -> io::Result<Option<Pace>> {
         let context = self.context;
         let Some(rate) = context.plan.bandwidth_bits_per_second else {
             return Ok(None);
         };
         let segment = context.plan.mss_bytes.map_or(1_448, u64::from);
         let unit = Pace::tcp_unit(rate, self.block.len() as u64, segment);
-        Pace::new(context.epoch, self.begin, rate, unit).map(Some)
+        Pace::new(context.epoch, begin, rate, unit).map(Some)
     }
 
     /// Looks at what the peer has sent, which is no payload.
@@ -143,8 +165,8 @@ impl Sending<'_> {
             return None;
         }
         let speaks = peer::recognise(&heard.bytes);
-        if let Speaks::Iperf2(upper, lower, _) = speaks {
-            self.context.set_peer(peer::iperf2_name(upper, lower));
+        if let Speaks::Iperf2(ack) = &speaks {
+            self.context.set_peer(ack.name.clone(), ack.own);
         }
         peer::not_iperf2(&speaks, self.context.address.port())
     }
@@ -213,7 +235,10 @@ impl Sending<'_> {
         while self.context.elapsed() < until && !self.context.is_stopped() {
             match sys::unacknowledged_bytes(self.socket) {
                 Ok(left) if left > 0 => std::thread::sleep(Duration::from_millis(1)),
-                _ => return,
+                _ => {
+                    self.flow.ends_at(self.context.elapsed());
+                    return;
+                }
             }
         }
     }
@@ -266,13 +291,12 @@ impl Receiving<'_> {
                 .map_err(|error| broke(&error))?;
         }
         let discards = context.plan.receive == Receive::Discard;
-        let size = (context.plan.length_bytes as usize).clamp(4_096, LARGEST_READ);
+        let size = (context.plan.length_bytes as usize).clamp(SMALLEST_READ, LARGEST_READ);
         let mut buffer = vec![0; size];
         let mut head = self.checks_first_bytes.then(Vec::new);
-        let mut progress = Progress::new(self.begin);
-        let latest = context
-            .lasting()
-            .map(|lasting| self.begin + lasting + OVERTIME);
+        let begin = self.begin.max(context.elapsed());
+        let mut progress = Progress::new(begin);
+        let latest = context.lasting().map(|lasting| begin + lasting + OVERTIME);
         let mut was_acked = false;
         loop {
             if context.is_closing() {
@@ -297,10 +321,11 @@ impl Receiving<'_> {
                 let speaks = peer::recognise(first);
                 match &speaks {
                     Speaks::Unknown => {}
-                    Speaks::Iperf2(upper, lower, length) => {
-                        context.set_peer(peer::iperf2_name(*upper, *lower));
-                        count = first.len() - length;
-                        was_acked = true;
+                    Speaks::Iperf2(ack) => {
+                        context.set_peer(ack.name.clone(), ack.own);
+                        count = first.len() - ack.length;
+                        // Who knows reverse tests does not ack them.
+                        was_acked = context.plan.direction == Direction::Receive;
                         head = None;
                     }
                     Speaks::Payload | Speaks::Iperf3 | Speaks::Other(_) => {
@@ -325,7 +350,7 @@ impl Receiving<'_> {
                 }
             }
             if self.flow.bytes() == 0 {
-                self.is_silent(now, was_acked)?;
+                self.is_silent(now.saturating_sub(begin), was_acked)?;
             } else if progress.is_gone(self.flow.bytes(), now) {
                 cut_off(self.socket);
                 context.remark(gone_remark(self.flow.stream, progress.at()));
@@ -370,8 +395,7 @@ impl Receiving<'_> {
         Ok(())
     }
 
-    fn is_silent(&self, now: Duration, was_acked: bool) -> Result<(), String> {
-        let waited = now.saturating_sub(self.begin);
+    fn is_silent(&self, waited: Duration, was_acked: bool) -> Result<(), String> {
         if was_acked && waited >= AFTER_ACK_LIMIT {
             return Err("the server does not support reverse tests: it reads instead of sending (iperf 2.0.13 and older); use in_turn, or a newer iperf there".into());
         }

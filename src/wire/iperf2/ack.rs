@@ -1,6 +1,7 @@
 //! The answer of a server to a TCP header: 28 bytes, or 52 when the client asked for trip times.
 
 use super::{put, word};
+use crate::wire::own::Own;
 
 /// Length of the plain ack.
 pub const LENGTH: usize = 28;
@@ -27,6 +28,21 @@ pub fn encode_with_stamps(start: Stamp, accepted: Stamp, sent: Stamp) -> [u8; LO
     }
     bytes
 }
+
+/// Marks an ack as that of one of our own receivers, with what it does.
+pub fn mark(bytes: &mut [u8], own: Own) {
+    put(bytes, OWN_AT, u32::from(own.word()));
+}
+
+/// What one of our own receivers does; `None` of all others, who leave these bytes 0.
+pub fn own(bytes: &[u8]) -> Option<Own> {
+    recognise(bytes)?;
+    let word = word(bytes, OWN_AT)?;
+    u16::try_from(word).ok().and_then(Own::read)
+}
+
+/// A reserved word.
+const OWN_AT: usize = 20;
 
 fn begin(bytes: &mut [u8]) {
     let length = u32::try_from(bytes.len()).unwrap_or(0);

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::{half, put, word};
+use crate::wire::own::Own;
 
 /// Bits of the first word.
 pub mod flag {
@@ -90,6 +91,8 @@ pub struct ClientHeader {
     pub upper: u16,
     /// Version words, from 2.0.10 on.
     pub version: Option<(u32, u32)>,
+    /// What only our own clients ask; `None` from all others.
+    pub own: Option<Own>,
     /// Type of service (`-S`).
     pub tos: u16,
     /// Rate asked for (`-b`) in bit/s, or in datagrams per second with its flag; 0 where none was.
@@ -122,6 +125,7 @@ impl ClientHeader {
             amount,
             upper: 0,
             version: Some((0x0002_0001, 0x0008_0003)),
+            own: None,
             tos: 0,
             rate: 0,
             start: None,
@@ -275,6 +279,11 @@ impl ClientHeader {
             amount,
             upper,
             version,
+            own: if long && marked {
+                Own::read(half(body, 44)?)
+            } else {
+                None
+            },
             tos: if long && marked { half(body, 46)? } else { 0 },
             rate,
             start,
@@ -299,8 +308,10 @@ impl ClientHeader {
     }
 
     /// Whether a server answers this TCP header with an ack (2.1.8's rule): anyone else would take it for payload.
+    /// Our own clients want it wherever they send.
     pub fn wants_ack(&self) -> bool {
         self.flags & flag::PEER_DETECT != 0
+            || self.own.is_some() && self.mode() != Mode::Reverse
             || self.flags & flag::EXTEND != 0 && self.flags & flag::VERSION2 == 0
     }
 
@@ -358,7 +369,8 @@ impl ClientHeader {
         let (version_upper, version_lower) = self.version.unwrap_or_default();
         put(body, 36, version_upper);
         put(body, 40, version_lower);
-        put(body, 44, u32::from(self.tos));
+        let own = self.own.map_or(0, Own::word);
+        put(body, 44, u32::from(own) << 16 | u32::from(self.tos));
         put(body, 48, (self.rate & 0xFFFF_FFFF) as u32);
         put(body, 52, ((self.rate >> 32) as u32) << 8);
         put(body, 56, 0);

@@ -5,9 +5,13 @@ use std::time::Duration;
 use super::datagram::Generation;
 use super::header::flag;
 use super::{ack, put, word};
+use crate::wire::own::Own;
 
 /// Length of the report of 2.0.14 and later.
 pub const LENGTH: usize = 128;
+
+/// A word of the datagram's head, which answers leave 0.
+const OWN_AT: usize = 12;
 
 /// What the receiver counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -99,6 +103,19 @@ impl UdpReport {
             datagrams: join(upper(124), word(bytes, base + 28)?),
             jitter: stamp(word(bytes, jitter_at)?, word(bytes, jitter_at + 4)?),
         })
+    }
+
+    /// Marks a report of the newest layout as that of one of our own receivers.
+    pub fn mark(bytes: &mut [u8], own: Own) {
+        if bytes.len() == LENGTH {
+            put(bytes, OWN_AT, u32::from(own.word()));
+        }
+    }
+
+    /// What one of our own receivers did; `None` of all others, who leave these bytes 0.
+    pub fn own(bytes: &[u8]) -> Option<Own> {
+        let word = word(bytes, OWN_AT).filter(|_| bytes.len() == LENGTH)?;
+        u16::try_from(word).ok().and_then(Own::read)
     }
 
     /// Whether the report can be about a flow of which so much was sent in that time.

@@ -16,6 +16,7 @@ pub mod pages;
 pub mod process;
 pub mod raw;
 pub mod server;
+pub mod throughput;
 
 /// Says, past the capture of test output, that a test could not run here; `scripts/test.sh` lists these lines.
 pub fn skip(why: &str) {

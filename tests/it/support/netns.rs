@@ -158,6 +158,16 @@ impl Drop for Namespace {
 pub struct Running(Option<Child>);
 
 impl Running {
+    /// Starts it, its output thrown away.
+    pub fn new(mut command: Command) -> Self {
+        let child = command
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        Self(Some(child))
+    }
+
     /// Waits for its end, within bounds.
     fn finish(mut self) -> Output {
         let mut child = self.0.take().unwrap();

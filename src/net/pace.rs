@@ -7,16 +7,23 @@ use crate::net::clock::Epoch;
 use crate::net::sys::{self, Ready, Timer};
 use crate::net::tcp_flow::TURN;
 
-/// Waits shorter than this are left out: the timer is no finer.
-const FINEST: Duration = Duration::from_micros(60);
-/// What one wake-up sends at most, beyond a single unit, is what is due in this time, twice.
+/// Waits shorter than this are left out: setting the timer takes about as long.
+const FINEST: Duration = Duration::from_micros(5);
+/// Units that are due further apart than this are sent one by one.
+const SINGLE: Duration = Duration::from_micros(40);
+/// Of a backlog of such units one in so many goes with the next.
+const BACKLOG_SHARE: u64 = 8;
+/// What one wake-up sends at most of faster ones is what is due in this time, twice.
 const GRAIN: Duration = Duration::from_millis(1);
 /// A sender that is further behind than this gives the rest up: catching up would be a burst.
 const MOST_DEBT: Duration = Duration::from_millis(100);
 
 /// The schedule of one stream.
-pub(super) struct Pace {
+#[derive(Debug)]
+pub struct Pace {
     timer: Timer,
+    /// Instant from which the timer counts.
+    timer_from: Duration,
     epoch: Epoch,
     begin: Duration,
     bytes_per_s: f64,
@@ -28,14 +35,11 @@ pub(super) struct Pace {
 
 impl Pace {
     /// A schedule from `begin` on, in units of so many bytes.
-    pub(super) fn new(
-        epoch: Epoch,
-        begin: Duration,
-        bits_per_s: f64,
-        unit: u64,
-    ) -> io::Result<Self> {
+    pub fn new(epoch: Epoch, begin: Duration, bits_per_s: f64, unit: u64) -> io::Result<Self> {
+        let (timer, timer_from) = timer(&epoch)?;
         Ok(Self {
-            timer: Timer::new(|| epoch.lead())?,
+            timer,
+            timer_from,
             epoch,
             begin,
             bytes_per_s: bits_per_s / 8.0,
@@ -46,13 +50,13 @@ impl Pace {
     }
 
     /// Bytes of TCP to hand over at once: about a millisecond's worth, not less than a segment.
-    pub(super) fn tcp_unit(bits_per_s: f64, block: u64, segment: u64) -> u64 {
+    pub fn tcp_unit(bits_per_s: f64, block: u64, segment: u64) -> u64 {
         let grain = bits_per_s / 8.0 * GRAIN.as_secs_f64();
         whole(grain).max(segment).min(block)
     }
 
     /// Waits until something is due and says how many bytes, in whole units; 0 when `give_up` said so first.
-    pub(super) fn wait(&mut self, give_up: impl Fn(Duration) -> bool) -> io::Result<u64> {
+    pub fn wait(&mut self, give_up: impl Fn(Duration) -> bool) -> io::Result<u64> {
         loop {
             let now = self.epoch.elapsed();
             if give_up(now) {
@@ -60,7 +64,7 @@ impl Pace {
             }
             let due = self.due_at(self.sent).max(self.held);
             if due > now + FINEST {
-                self.timer.set(due)?;
+                self.timer.set(due.saturating_sub(self.timer_from))?;
                 sys::wait(&self.timer, Ready::Read, TURN)?;
                 continue;
             }
@@ -69,7 +73,7 @@ impl Pace {
     }
 
     /// So many bytes were sent.
-    pub(super) fn sent(&mut self, bytes: u64) {
+    pub fn sent(&mut self, bytes: u64) {
         self.sent += bytes;
     }
 
@@ -84,16 +88,40 @@ impl Pace {
             self.begin += debt.saturating_sub(MOST_DEBT);
             debt = MOST_DEBT;
         }
-        let worth =
-            |time: Duration| whole(time.as_secs_f64() * self.bytes_per_s / self.unit as f64);
-        let due = worth(debt) + 1;
-        let most = (2 * worth(GRAIN)).max(1);
+        let gap = self.unit as f64 / self.bytes_per_s;
+        let units = |time: Duration| whole(time.as_secs_f64() / gap);
+        let due = units(debt) + 1;
+        // At least twice the rate until a backlog is gone.
+        let (most, spacing) = if gap >= SINGLE.as_secs_f64() {
+            // Of a long one a part at once, or it would never be worked off on a busy machine.
+            (1 + (due - 1) / BACKLOG_SHARE, gap / 2.0)
+        } else {
+            let most = (2 * units(GRAIN)).max(1);
+            (most, most as f64 * gap / 2.0)
+        };
         if due > most {
-            let spacing = most as f64 * self.unit as f64 / self.bytes_per_s / 2.0;
             self.held = now + Duration::try_from_secs_f64(spacing).unwrap_or_default();
         }
         due.min(most) * self.unit
     }
+}
+
+/// A timer, and the instant since the epoch from which it counts; it is never early.
+fn timer(epoch: &Epoch) -> io::Result<(Timer, Duration)> {
+    if !epoch.lead().is_zero() {
+        return Ok((Timer::new(|| epoch.lead())?, Duration::ZERO));
+    }
+    let mut best: Option<(Duration, Timer, Duration)> = None;
+    for _ in 0..8 {
+        let before = epoch.elapsed();
+        let timer = Timer::new(|| Duration::ZERO)?;
+        let took = epoch.elapsed().saturating_sub(before);
+        if best.as_ref().is_none_or(|(least, ..)| took < *least) {
+            best = Some((took, timer, before));
+        }
+    }
+    let (_, timer, from) = best.ok_or(io::ErrorKind::Other)?;
+    Ok((timer, from))
 }
 
 #[expect(
@@ -129,10 +157,15 @@ mod tests {
         // 35 ms late: still one at a time, half a spacing apart.
         assert_eq!(slow.allowed(Duration::from_millis(45)), 1_000);
         assert_eq!(slow.held, Duration::from_millis(50));
-        // 10,000 units a second: twenty at once are two milliseconds' worth.
+        // 10,000 units a second: one by one too.
         let mut fast = pace(80_000_000.0, 1_000);
-        assert_eq!(fast.allowed(Duration::from_millis(50)), 20_000);
-        assert_eq!(fast.allowed(Duration::from_micros(350)), 4_000);
+        assert_eq!(fast.allowed(Duration::from_micros(350)), 1_000);
+        assert_eq!(fast.held, Duration::from_micros(400));
+        assert_eq!(fast.allowed(Duration::from_millis(50)), 63_000);
+        // 100,000 units a second: two hundred at once are two milliseconds' worth.
+        let mut faster = pace(800_000_000.0, 1_000);
+        assert_eq!(faster.allowed(Duration::from_millis(50)), 200_000);
+        assert_eq!(faster.allowed(Duration::from_micros(35)), 4_000);
     }
 
     #[test]
