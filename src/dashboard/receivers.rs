@@ -33,7 +33,9 @@ pub struct Panel {
     pub addresses: String,
     /// Who can reach it, and what it has served.
     pub notes: Vec<String>,
-    /// The line to type on another machine; empty while it is stopped.
+    /// Where to type the line below.
+    pub place: &'static str,
+    /// The line to type; empty while it is stopped.
     pub line: String,
     /// What the button does, `start` or `stop`; empty where there is none.
     pub action: &'static str,
@@ -66,6 +68,16 @@ pub fn of(state: &AppState, dialect: Dialect) -> Option<Panel> {
         .iter()
         .find(|view| view.dialect == dialect)
         .map(panel)
+}
+
+/// The port on which this node's own iperf 2 receiver can be tested; `None` while it is stopped.
+pub fn own_port(state: &AppState) -> Option<u16> {
+    state
+        .supervisor
+        .receivers()
+        .iter()
+        .find(|view| view.dialect == Dialect::Iperf2 && view.running)
+        .and_then(|view| Some(view.addresses.first()?.port()))
 }
 
 fn panel(view: &ReceiverView) -> Panel {
@@ -104,6 +116,11 @@ fn panel(view: &ReceiverView) -> Panel {
         } else {
             notes(view)
         },
+        place: if is_own(&view.addresses) {
+            "On this machine"
+        } else {
+            "On another machine"
+        },
         line: match view.addresses.first() {
             Some(address) if view.running => line(tool, *address, usual),
             _ => String::new(),
@@ -140,9 +157,14 @@ fn notes(view: &ReceiverView) -> Vec<String> {
     notes
 }
 
+/// Whether nobody but this machine can reach these addresses.
+fn is_own(addresses: &[SocketAddr]) -> bool {
+    addresses.iter().all(|address| address.ip().is_loopback())
+}
+
 /// Who can reach these addresses.
 fn reach(addresses: &[SocketAddr]) -> String {
-    if addresses.iter().all(|address| address.ip().is_loopback()) {
+    if is_own(addresses) {
         "Only this machine can reach it.".to_owned()
     } else {
         "Serves this machine, registered peers, and what --accept-from names.".to_owned()

@@ -66,7 +66,7 @@ pub fn against(measured: f64, measured_text: &str, reference: f64, reference_tex
     bars.push(bar(0.0, measured, top, "var(--s1)", false));
     Ruler {
         label: format!("{measured_text} of {reference_text}"),
-        ticks: ticks(top, step, ""),
+        ticks: ticks_beside(top, step, reference),
         bars,
         above: Some(flag(measured, top, "var(--s1)", measured_text)),
         below: Some(flag(reference, top, "var(--s2)", reference_text)),
@@ -82,7 +82,7 @@ pub fn spread(
     let (top, step) = scale(high);
     Ruler {
         label: format!("{middle_text}, {high_text}"),
-        ticks: ticks(top, step, ""),
+        ticks: ticks_beside(top, step, high),
         bars: vec![
             bar(low, high - low, top, "var(--sky)", false),
             bar(low, middle - low, top, "var(--s1)", false),
@@ -190,6 +190,30 @@ fn ticks(end: f64, step: f64, unit: &str) -> Vec<Tick> {
     out
 }
 
+/// Marks without the label that the mark below the line would cross.
+fn ticks_beside(end: f64, step: f64, reference: f64) -> Vec<Tick> {
+    let mut out = vec![tick(0.0, end, "0".to_owned())];
+    let mut at = step;
+    while at < end * 0.9 && out.len() < 8 {
+        let crossed = (at - reference).abs() < end * 0.03;
+        let text = if crossed {
+            String::new()
+        } else {
+            words::digits_short(at)
+        };
+        out.push(tick(at, end, text));
+        at += step;
+    }
+    let crossed = reference > end * 0.965;
+    let text = if crossed {
+        String::new()
+    } else {
+        words::digits_short(end)
+    };
+    out.push(tick(end, end, text));
+    out
+}
+
 fn tick(at: f64, end: f64, text: String) -> Tick {
     Tick {
         at: percent(at, end),
@@ -244,6 +268,14 @@ mod tests {
                 .iter()
                 .all(|bar| !bar.wash)
         );
+    }
+
+    #[test]
+    fn the_reference_crosses_no_label() {
+        let ruler = against(12.4, "m", 10.0, "r");
+        let texts: Vec<&str> = ruler.ticks.iter().map(|tick| tick.text.as_str()).collect();
+        assert_eq!(texts, ["0", "5", "", "13"]);
+        assert!(ruler.label.ends_with("of r"));
     }
 
     #[test]

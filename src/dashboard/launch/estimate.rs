@@ -164,7 +164,8 @@ pub(super) fn machine(plan: &Plan, open_files: Option<u64>, cpus: Option<u32>) -
     lines
 }
 
-fn is_loopback(host: &str) -> bool {
+/// Whether a host is this machine by its loopback address.
+pub(super) fn is_loopback(host: &str) -> bool {
     host == "localhost"
         || host
             .parse::<std::net::IpAddr>()

@@ -13,10 +13,12 @@ use crate::dashboard::error::Trouble;
 use crate::dashboard::fields::{self, Values};
 use crate::dashboard::frame::page;
 use crate::dashboard::home;
+use crate::dashboard::launch::estimate;
 use crate::dashboard::launch::form;
 use crate::dashboard::launch::page::{self as launch_page, Asked, Offer, Showing};
 use crate::dashboard::launch::presets;
 use crate::dashboard::peers;
+use crate::dashboard::receivers;
 use crate::measure::command_line;
 use crate::measure::objective::Objectives;
 use crate::measure::plan::{Kind, Plan};
@@ -65,10 +67,12 @@ pub async fn show(visit: Visit, Shared(state): Shared<AppState>) -> Response {
         }
     } else {
         let kind = kind.unwrap_or(Kind::Rate);
-        let mut values = defaults(&state, kind);
         let preset = query.remove("preset").unwrap_or_default();
         query.retain(|_, value| !value.is_empty());
-        values.extend(query);
+        let mut values = query;
+        if let Err(trouble) = complete(&state, kind, &mut values).await {
+            return trouble.answer(visit.frame());
+        }
         presets::apply(kind, &preset, &mut values);
         Filled {
             kind,
@@ -382,21 +386,26 @@ fn defaults(state: &AppState, kind: Kind) -> Values {
     values
 }
 
-/// Fills in what a form of one field leaves open: the defaults, and the port on which a registered peer listens.
+/// Fills in what these values leave open: the defaults, and the port on which the host's receiver listens.
 async fn complete(state: &AppState, kind: Kind, values: &mut Values) -> Result<(), Trouble> {
     let mut all = defaults(state, kind);
-    let registered = state
-        .store
-        .peers()
-        .await
-        .map_err(|error| Trouble::storage(&error))?;
-    if kind == Kind::Throughput
-        && let Some(host) = values.get("host")
-        && let Some(known) = peers::known(&registered, host)
-    {
-        all.insert("port".to_owned(), known.peer.ports.throughput.to_string());
+    all.append(&mut values.clone());
+    if kind == Kind::Throughput && !values.contains_key("port") {
+        let registered = state
+            .store
+            .peers()
+            .await
+            .map_err(|error| Trouble::storage(&error))?;
+        let host = all.get("host").cloned().unwrap_or_default();
+        let port = match peers::known(&registered, &host) {
+            Some(known) => Some(known.peer.ports.throughput),
+            None if estimate::is_loopback(&host) => receivers::own_port(state),
+            None => None,
+        };
+        if let Some(port) = port {
+            all.insert("port".to_owned(), port.to_string());
+        }
     }
-    all.append(values);
     *values = all;
     Ok(())
 }

@@ -27,11 +27,13 @@ pub(super) fn ping_keys(summary: &PingSummary, echoes: &[EchoRow]) -> Vec<Key> {
     );
     loss.hot = lost > 0;
     let answers = words::plural(summary.received, "answer", "answers");
+    // Only where all packets are at hand the slowest is among them.
     let slowest = echoes
         .iter()
-        .filter(|echo| echo.rtt_ms.is_some() && echo.rtt_ms == figures.max)
-        .map(|echo| echo.seq)
-        .next();
+        .filter(|_| echoes.len() as u64 >= summary.transmitted)
+        .filter_map(|echo| Some((echo.rtt_ms?, echo.seq)))
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, seq)| seq);
     let max_sub = match slowest {
         Some(1) if summary.received > 1 => "packet 1, the first".to_owned(),
         Some(seq) => format!("packet {seq}"),
@@ -101,7 +103,7 @@ pub(super) fn packets(
             ),
         },
         columns: vec![
-            table::numbers("packet"),
+            table::words_in("packet"),
             table::numbers("sent at"),
             table::numbers("round trip"),
             table::numbers("ttl"),
@@ -239,7 +241,7 @@ pub(super) fn path_tables(summary: &PathSummary) -> Vec<Table> {
             head: "Sizes that were tried".to_owned(),
             lead: "Whole IP packets with don’t-fragment set.".to_owned(),
             columns: vec![
-                table::numbers("packet"),
+                table::words_in("packet"),
                 table::words_in("result"),
                 table::numbers("round trip"),
                 table::numbers("MTU that was named"),

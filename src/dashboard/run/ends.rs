@@ -128,11 +128,15 @@ fn of_this_end(way: &str, part: &ThroughputSummary) -> [Row; 2] {
     };
     let window = &part.window_bytes;
     let size = |bytes: Option<u64>| bytes.map(|bytes| words::bytes(bytes as f64));
-    let (sender, receiver) = here(format!(
-        "{}, got {}",
-        size(window.asked).unwrap_or_else(|| "the system’s".to_owned()),
-        size(window.got).unwrap_or_else(none)
-    ));
+    let (sender, receiver) = here(if window.asked.or(window.got).is_some() {
+        format!(
+            "{}, got {}",
+            size(window.asked).unwrap_or_else(|| "the system’s".to_owned()),
+            size(window.got).unwrap_or_else(none)
+        )
+    } else {
+        none()
+    });
     let buffer = row("socket buffer asked", sender, receiver, shortfall(part));
     let cpu = &part.cpu;
     let (sender, receiver) = here(if cpu.user_s + cpu.system_s > 0.0 {

@@ -6,7 +6,7 @@ use crate::measure::flow_series::FlowSeries;
 use crate::measure::plan::ping::{PingMethod, PingPlan};
 use crate::measure::plan::throughput::{Dialect, Direction, Protocol, Receive, ThroughputPlan};
 use crate::measure::plan::{PathPlan, Plan};
-use crate::measure::run::Run;
+use crate::measure::run::{Origin, Run};
 use crate::measure::summary::Summary;
 use crate::measure::summary::flow::ThroughputSummary;
 
@@ -30,7 +30,12 @@ pub(super) fn path(run: &Run, series: Option<&FlowSeries>) -> Vec<Fact> {
 }
 
 fn ends(run: &Run, host: &str, address: Option<&str>) -> Vec<Fact> {
-    let mut out = vec![fact("from", &run.node, false), fact("to", host, false)];
+    let (here, there) = if run.origin == Origin::Received {
+        ("served by", "client")
+    } else {
+        ("from", "to")
+    };
+    let mut out = vec![fact(here, &run.node, false), fact(there, host, false)];
     if let Some(address) = address.filter(|address| *address != host) {
         out.push(fact("address", address, false));
     }

@@ -112,7 +112,11 @@ fn throughput_ruler(plan: &ThroughputPlan, figures: &ThroughputSummary) -> Optio
 fn ping_ruler(figures: &PingSummary) -> Option<Ruler> {
     let rtt = &figures.rtt_ms.figures;
     let (low, middle, high) = (rtt.min?, rtt.median?, rtt.max?);
-    let factor = if high >= 1000.0 { 1e-3 } else { 1.0 };
+    let factor = match words::Measure::ms(Some(high)).unit {
+        "s" => 1e-3,
+        "µs" => 1e3,
+        _ => 1.0,
+    };
     (rtt.count > 1 && high > 0.0).then(|| {
         ruler::spread(
             (low * factor, high * factor),
