@@ -14,6 +14,7 @@ use crate::dashboard::picture;
 use crate::dashboard::receivers::{self, Panel};
 use crate::dashboard::run::view::{self, Beside, RunView};
 use crate::dashboard::words;
+use crate::measure::plan::Kind;
 use crate::measure::run::State;
 use crate::state::AppState;
 use crate::store::Filter;
@@ -32,7 +33,7 @@ struct HomePage {
     now: Vec<Line>,
     findings: Vec<Line>,
     total: String,
-    examples: [Example; 3],
+    examples: Vec<Example>,
     hosts: Vec<(String, String)>,
     token: String,
     receivers: Vec<Panel>,
@@ -108,7 +109,7 @@ async fn make(visit: &Visit, state: &AppState) -> Result<HomePage, Trouble> {
             .map(|run| lines::line(run))
             .collect(),
         total: words::count(total),
-        examples: examples(&workload),
+        examples: examples(state),
         hosts: launch::page::hosts(&registered),
         token: launch::token(),
         receivers: receivers::panels(state),
@@ -117,21 +118,21 @@ async fn make(visit: &Visit, state: &AppState) -> Result<HomePage, Trouble> {
     })
 }
 
-/// Three lines that work on this node as they stand.
-fn examples(workload: &str) -> [Example; 3] {
-    example_lines(workload).map(|line| Example {
-        href: context::query("/runs/new", &[("command", &line)]),
-        line,
-    })
+/// Lines that work on this node as they stand.
+fn examples(state: &AppState) -> Vec<Example> {
+    example_lines(state)
+        .into_iter()
+        .map(|(_, line)| Example {
+            href: context::query("/runs/new", &[("command", &line)]),
+            line,
+        })
+        .collect()
 }
 
-/// A line of each tool, to this node's workload.
-pub fn example_lines(workload: &str) -> [String; 3] {
-    let url = if workload.is_empty() {
-        "http://127.0.0.1:8000/"
-    } else {
-        workload
-    };
+/// A line of each tool, to what this node itself serves, with the kind of run that it asks for.
+pub fn example_lines(state: &AppState) -> Vec<(Kind, String)> {
+    let workload = context::workload_url(&state.node);
+    let url = workload.as_deref().unwrap_or("http://127.0.0.1:8000/");
     let parsed = url::Url::parse(url).ok();
     let host = parsed
         .as_ref()
@@ -141,11 +142,28 @@ pub fn example_lines(workload: &str) -> [String; 3] {
         .as_ref()
         .and_then(url::Url::port_or_known_default)
         .unwrap_or(8000);
-    [
-        format!("httperf --server {host} --port {port} --num-conns 50 --rate 5"),
-        format!("siege -c 4 -r 5 {url}"),
-        format!("curl -w '%{{time_total}}\\n' -o /dev/null -s {url}"),
-    ]
+    let mut lines = Vec::new();
+    if let Some(own) = receivers::own_port(state) {
+        let line = match own {
+            5001 => "iperf -c 127.0.0.1 -P 4 -t 5".to_owned(),
+            own => format!("iperf -c 127.0.0.1 -p {own} -P 4 -t 5"),
+        };
+        lines.push((Kind::Throughput, line));
+    }
+    lines.extend([
+        (
+            Kind::Rate,
+            format!("httperf --server {host} --port {port} --num-conns 50 --rate 5"),
+        ),
+        (Kind::Users, format!("siege -c 4 -r 5 {url}")),
+        (Kind::Ping, "ping -c 5 127.0.0.1".to_owned()),
+        (
+            Kind::Fetch,
+            format!("curl -w '%{{time_total}}\\n' -o /dev/null -s {url}"),
+        ),
+        (Kind::Path, "tracepath 127.0.0.1".to_owned()),
+    ]);
+    lines
 }
 
 fn node(state: &AppState, peers: u64) -> Vec<NodeLine> {

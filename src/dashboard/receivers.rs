@@ -11,6 +11,7 @@ use crate::dashboard::context::{self, Visit};
 use crate::dashboard::error::Trouble;
 use crate::dashboard::words;
 use crate::dashboard::{launch, peers};
+use crate::measure::command_line::ServerLine;
 use crate::measure::plan::throughput::Dialect;
 use crate::state::AppState;
 use crate::supervisor::{ReceiverView, RefusedSource};
@@ -60,14 +61,47 @@ pub fn panels(state: &AppState) -> Vec<Panel> {
     state.supervisor.receivers().iter().map(panel).collect()
 }
 
-/// The panel of this dialect.
-pub fn of(state: &AppState, dialect: Dialect) -> Option<Panel> {
-    state
-        .supervisor
-        .receivers()
-        .iter()
-        .find(|view| view.dialect == dialect)
-        .map(panel)
+/// The receiver that a pasted `iperf -s` or `iperf3 -s` asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AskedFor {
+    /// The finding.
+    pub head: String,
+    /// The receiver.
+    pub panel: Panel,
+    /// What is other than the line says; empty where nothing is.
+    pub note: String,
+}
+
+/// The built-in receiver that does what this line does.
+pub fn asked_for(state: &AppState, line: &ServerLine) -> Option<AskedFor> {
+    let receivers = state.supervisor.receivers();
+    let view = receivers.iter().find(|view| view.dialect == line.dialect)?;
+    Some(answer_to(view, line))
+}
+
+fn answer_to(view: &ReceiverView, line: &ServerLine) -> AskedFor {
+    let panel = panel(view);
+    let name = panel.name;
+    let flag = match view.dialect {
+        Dialect::Iperf2 => "--receiver",
+        Dialect::Iperf3 => "--receiver3",
+    };
+    AskedFor {
+        head: match panel.action {
+            "stop" => format!("The built-in {name} receiver listens already"),
+            "start" => format!("The built-in {name} receiver does this, and is stopped"),
+            _ => format!("The built-in {name} receiver does this, and is switched off"),
+        },
+        note: match view.addresses.first() {
+            Some(address) if address.port() != 0 && address.port() != line.port => format!(
+                "The line asks for port {}; this one has {}, which {flag} sets.",
+                line.port,
+                address.port()
+            ),
+            _ => String::new(),
+        },
+        panel,
+    }
 }
 
 /// The port on which this node's own iperf 2 receiver can be tested; `None` while it is stopped.

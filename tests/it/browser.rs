@@ -1,5 +1,8 @@
 //! The pages in a real Chromium: launched, watched, stopped, read and downloaded as a person does it.
 
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
 use fantoccini::Locator;
 
 use crate::support::browser::{Browser, Setup};
@@ -14,8 +17,12 @@ struct Desk {
 
 impl Desk {
     async fn open(setup: Setup) -> Self {
+        Self::open_with(setup, &[]).await
+    }
+
+    async fn open_with(setup: Setup, flags: &[&str]) -> Self {
         let folder = TempFolder::new();
-        let program = Program::start(&[]);
+        let program = Program::start(flags);
         let browser = Browser::start(setup, folder.path()).await;
         Self {
             program,
@@ -130,6 +137,141 @@ fn a_pasted_command_is_read_run_watched_and_downloaded() {
     });
 }
 
+/// A real `iperf -s`, ended with this value.
+struct RealIperf {
+    child: Child,
+    port: u16,
+}
+
+impl RealIperf {
+    fn start() -> Self {
+        // Another program may take the port between the look and the start.
+        for _ in 0..5 {
+            let port = std::net::TcpListener::bind("127.0.0.1:0")
+                .and_then(|socket| socket.local_addr())
+                .unwrap()
+                .port();
+            let child = Command::new("iperf")
+                .args(["-s", "-p", &port.to_string()])
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .expect("iperf is installed by scripts/test.sh");
+            let mut server = Self { child, port };
+            if server.listens() {
+                return server;
+            }
+        }
+        panic!("iperf -s does not listen");
+    }
+
+    /// Whether its socket is there; asking by a connection would count as a test.
+    fn listens(&mut self) -> bool {
+        let port = format!(":{:04X}", self.port);
+        let end = Instant::now() + Duration::from_secs(30);
+        while Instant::now() < end && self.child.try_wait().unwrap().is_none() {
+            for table in ["tcp", "tcp6"] {
+                let text =
+                    std::fs::read_to_string(format!("/proc/net/{table}")).unwrap_or_default();
+                let here = text.lines().any(|line| {
+                    let words: Vec<&str> = line.split_whitespace().collect();
+                    words.get(1).is_some_and(|local| local.ends_with(&port))
+                        && words.get(3) == Some(&"0A")
+                });
+                if here {
+                    return true;
+                }
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        false
+    }
+}
+
+impl Drop for RealIperf {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Pastes a line on the home page and starts the run that it means.
+async fn paste_and_start(desk: &Desk, line: &str, head: &str) {
+    desk.go("/").await;
+    desk.fill("form.paste input[name=command]", line).await;
+    desk.click("form.paste button").await;
+    desk.browser.wait_for_words(head).await;
+    desk.click("button[value=start]").await;
+}
+
+/// Rows of the table of streams.
+async fn stream_rows(desk: &Desk) -> usize {
+    desk.browser
+        .client
+        .find_all(Locator::Css("#streams-table + .lead + .tw tbody tr"))
+        .await
+        .unwrap()
+        .len()
+}
+
+#[test]
+fn a_pasted_iperf_line_is_run_against_a_real_server_and_against_our_own() {
+    runtime().block_on(async {
+        let desk = Desk::open_with(Setup::default(), &["--receiver", "127.0.0.1:0"]).await;
+        let real = RealIperf::start();
+        let own = desk.program.addresses("receiver")[0].port();
+        for (run, port) in [(1, real.port), (2, own)] {
+            let line = format!("iperf -c 127.0.0.1 -P 16 -t 2 -p {port}");
+            paste_and_start(&desk, &line, "16 streams to 127.0.0.1 for 2 s").await;
+            // The page becomes the report by itself, without a reload by hand.
+            let text = desk.browser.wait_for_words("What both ends counted").await;
+            let text = text.replace(['\u{a0}', '\u{202f}'], " ");
+            for words in [
+                "[SUM]",
+                "What limited it",
+                "equal to the byte",
+                "intervals.csv",
+            ] {
+                assert!(text.contains(words), "{words}: {text}");
+            }
+            assert_eq!(stream_rows(&desk).await, 17, "16 streams and their sum");
+            desk.assert_quiet("report").await;
+            desk.assert_fits("report").await;
+            desk.browser.picture(&format!("throughput-{run}")).await;
+        }
+        // Our own receiver kept the second test as well: runs 1 and 2 were sent, 3 was received.
+        desk.go("/runs").await;
+        let text = desk.browser.text().await;
+        assert!(text.contains("received"), "{text}");
+        desk.browser.picture("history").await;
+        desk.go("/").await;
+        desk.browser.wait_for_words("1 test served").await;
+        desk.assert_quiet("home").await;
+        desk.browser.picture("home-throughput").await;
+        desk.browser.close().await;
+    });
+}
+
+#[test]
+fn a_throughput_run_is_watched_live_and_stopped() {
+    runtime().block_on(async {
+        let desk = Desk::open_with(Setup::default(), &["--receiver", "127.0.0.1:0"]).await;
+        let own = desk.program.addresses("receiver")[0].port();
+        let line = format!("iperf -c 127.0.0.1 -P 16 -t 300 -b 1m -p {own}");
+        paste_and_start(&desk, &line, "16 streams to 127.0.0.1 for 5 min").await;
+        let text = desk.browser.wait_for_words("[SUM]").await;
+        assert!(text.contains("so far"), "{text}");
+        assert_eq!(stream_rows(&desk).await, 17, "16 streams and their sum");
+        desk.assert_fits("live").await;
+        desk.browser.picture("throughput-live").await;
+        desk.click("#stop").await;
+        let text = desk.browser.wait_for_words("Stopped by a person").await;
+        assert!(text.contains("cancelled"), "{text}");
+        desk.assert_quiet("cancelled").await;
+        desk.browser.close().await;
+    });
+}
+
 #[test]
 fn a_form_starts_a_run_that_can_be_stopped() {
     runtime().block_on(async {
@@ -171,7 +313,7 @@ fn a_form_starts_a_run_that_can_be_stopped() {
 #[test]
 fn every_page_fits_a_phone_and_follows_the_dark_scheme() {
     runtime().block_on(async {
-        let desk = Desk::open(Setup::default()).await;
+        let desk = Desk::open_with(Setup::default(), &["--receiver", "127.0.0.1:0"]).await;
         desk.go("/runs/new").await;
         let url = format!("http://{}/?work=light", desk.program.workload());
         desk.fill("[name=url]", &url).await;
@@ -179,8 +321,29 @@ fn every_page_fits_a_phone_and_follows_the_dark_scheme() {
         desk.fill("[name=rate]", "20").await;
         desk.click("button[value=start]").await;
         desk.browser.wait_for_words("Do it again").await;
+        for (kind, fields) in [
+            ("throughput", [("streams", "4"), ("duration_s", "1")]),
+            ("ping", [("count", "3"), ("interval_s", "0.2")]),
+        ] {
+            desk.go(&format!("/runs/new?kind={kind}")).await;
+            for (name, value) in fields {
+                desk.fill(&format!("[name={name}]"), value).await;
+            }
+            desk.click("button[value=start]").await;
+            desk.browser.wait_for_words("Do it again").await;
+        }
         let ground = "return getComputedStyle(document.documentElement).backgroundColor";
-        for path in ["/", "/runs", "/runs/new", "/runs/1", "/peers", "/api"] {
+        for path in [
+            "/",
+            "/runs",
+            "/runs/new",
+            "/runs/new?kind=throughput",
+            "/runs/1",
+            "/runs/2",
+            "/runs/4",
+            "/peers",
+            "/api",
+        ] {
             let mut grounds = Vec::new();
             for scheme in ["light", "dark"] {
                 desk.browser.prefer_scheme(scheme).await;
@@ -188,7 +351,7 @@ fn every_page_fits_a_phone_and_follows_the_dark_scheme() {
                     desk.browser.viewport(width, 900).await;
                     desk.go(path).await;
                     desk.assert_fits(&format!("{path} {scheme} {width}")).await;
-                    let name = path.replace('/', "_");
+                    let name = path.replace(['/', '?', '='], "_");
                     desk.browser
                         .picture(&format!("page{name}-{scheme}-{width}"))
                         .await;
@@ -212,11 +375,11 @@ fn every_page_fits_a_phone_and_follows_the_dark_scheme() {
 #[test]
 fn everything_works_without_javascript() {
     runtime().block_on(async {
-        let desk = Desk::open(Setup {
+        let setup = Setup {
             javascript: false,
             ..Setup::default()
-        })
-        .await;
+        };
+        let desk = Desk::open_with(setup, &["--receiver", "127.0.0.1:0"]).await;
         desk.go("/runs/new").await;
         let url = format!("http://{}/?work=light", desk.program.workload());
         desk.fill("[name=url]", &url).await;
@@ -243,6 +406,14 @@ fn everything_works_without_javascript() {
         desk.browser.wait_for_words("so far").await;
         desk.click("#stop").await;
         desk.browser.wait_for_words("cancelled").await;
+
+        // The same for a line of iperf, against our own receiver.
+        let own = desk.program.addresses("receiver")[0].port();
+        let line = format!("iperf -c 127.0.0.1 -P 16 -t 2 -p {own}");
+        paste_and_start(&desk, &line, "16 streams to 127.0.0.1 for 2 s").await;
+        desk.browser.wait_for_words("What both ends counted").await;
+        assert_eq!(stream_rows(&desk).await, 17, "16 streams and their sum");
+        desk.go("/runs/2").await;
 
         // A note, then the end of the run for good.
         desk.click("details.edit summary").await;

@@ -343,8 +343,12 @@ async fn a_peers_addresses_are_choices_and_the_external_one_is_warned_of() {
         "value=\"http://10.128.0.10:9100/metrics\"",
     ]);
     let form = pages
-        .get("/runs/new?kind=throughput&host=203.0.113.7")
+        .get("/runs/new?kind=throughput&host=203.0.113.7&port=5001")
         .await;
+    pages
+        .get("/runs/new?kind=throughput&host=10.128.0.10")
+        .await
+        .says(&["value=\"5002\""]);
     form.says(&[
         "<option value=\"10.128.0.10\">us-b, internal address</option>",
         "list=\"hosts\"",
@@ -412,6 +416,12 @@ async fn receivers_are_started_and_stopped_and_what_they_served_is_a_run() {
         "Start the iperf 2 receiver",
         "Start the iperf 3 receiver",
     ]);
+    let pasted = plain(pages.get("/runs/new?command=iperf+-s+-u").await);
+    is_clean(&pasted, "iperf -s");
+    pasted.says(&[
+        "The built-in iperf 2 receiver does this, and is stopped",
+        "action=\"/receivers/iperf2/start\"",
+    ]);
     for word in ["iperf2", "iperf3"] {
         let started = pages.post(&format!("/receivers/{word}/start"), &[]).await;
         assert_eq!(started.status, StatusCode::SEE_OTHER, "{}", started.text);
@@ -424,7 +434,15 @@ async fn receivers_are_started_and_stopped_and_what_they_served_is_a_run() {
         "iperf3 -c 127.0.0.1",
     ]);
     let port = pages.state.supervisor.receivers()[0].addresses[0].port();
-    home.says(&[&format!("iperf -c 127.0.0.1 -p {port}")]);
+    home.says(&[&format!("iperf -c 127.0.0.1 -p {port} -P 4 -t 5")]);
+    let pasted = plain(pages.get("/runs/new?command=iperf+-s").await);
+    pasted.says(&[
+        "The built-in iperf 2 receiver listens already",
+        &format!("The line asks for port 5001; this one has {port}, which --receiver sets."),
+    ]);
+    // An empty form begins with what can be tested at once.
+    let form = pages.get("/runs/new?kind=throughput").await;
+    form.says(&[&format!("value=\"{port}\"")]);
 
     let status = tokio::task::spawn_blocking(move || {
         std::process::Command::new("iperf")

@@ -382,7 +382,6 @@ async fn a_pasted_line_is_read_word_by_word() {
         answer.says(&[&format!("aria-current=\"page\"><b>{kind}</b>")]);
     }
     for (line, sentence) in [
-        ("iperf -s", "start the built-in receiver"),
         ("ping 10.0.0.2", "add -c 5"),
         (
             "iperf -c 10.0.0.2 --bounceback",
@@ -393,6 +392,13 @@ async fn a_pasted_line_is_read_word_by_word() {
         assert_eq!(answer.status, StatusCode::UNPROCESSABLE_ENTITY, "{line}");
         answer.says(&["This line cannot be run as it stands", sentence]);
     }
+    let server = pages.get(&read("iperf -s")).await;
+    assert_eq!(server.status, StatusCode::OK);
+    server.says(&[
+        "receiver does this, and is switched off",
+        "--receiver 0.0.0.0:5001",
+        "aria-current=\"page\"><b>throughput</b>",
+    ]);
     let answer = pages
         .get(&read("siege -c 4 -r 20 http://127.0.0.1:8000/"))
         .await;

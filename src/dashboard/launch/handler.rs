@@ -309,13 +309,25 @@ fn same_command(pasted: &str, plan: &Plan, state: &AppState) -> Option<String> {
 
 fn from_line(state: &AppState, pasted: String) -> Filled {
     let reading = command_line::read(&pasted);
-    let (kind, values) = match &reading.plan {
+    let (kind, values) = if let Some(plan) = &reading.plan {
         // The whole plan, so that what the line left open stands in the form too.
-        Some(plan) => match Plan::from_json(plan, state.supervisor.caps()) {
+        match Plan::from_json(plan, state.supervisor.caps()) {
             Ok(plan) => form::values_of(&plan.to_json()),
             Err(_) => form::values_of(plan),
-        },
-        None => (None, defaults(state, Kind::Rate)),
+        }
+    } else {
+        // What was understood of a line that cannot be run as it stands.
+        let (kind, draft) = match &reading.draft {
+            Some(draft) => form::values_of(draft),
+            None => (None, Values::new()),
+        };
+        let kind = match (kind, &reading.server) {
+            (None, Some(_)) => Kind::Throughput,
+            (kind, _) => kind.unwrap_or(Kind::Rate),
+        };
+        let mut values = defaults(state, kind);
+        values.extend(draft);
+        (Some(kind), values)
     };
     Filled {
         kind: kind.unwrap_or(Kind::Rate),
@@ -417,13 +429,26 @@ async fn answer(visit: &Visit, state: &AppState, filled: Filled, outcome: Outcom
     };
     let reading = (!filled.pasted.is_empty()).then(|| command_line::read(&filled.pasted));
     let status = match &reading {
-        Some(reading) if !reading.problems.is_empty() && outcome.status == StatusCode::OK => {
+        Some(reading)
+            if !reading.problems.is_empty()
+                && reading.server.is_none()
+                && outcome.status == StatusCode::OK =>
+        {
             StatusCode::UNPROCESSABLE_ENTITY
         }
         _ => outcome.status,
     };
-    let workload = context::workload_url(&state.node).unwrap_or_default();
-    let [example, ..] = home::example_lines(&workload);
+    let examples = home::example_lines(state);
+    let example = examples
+        .iter()
+        .find(|(kind, _)| *kind == filled.kind)
+        .or(examples.first())
+        .map(|(_, line)| line.clone())
+        .unwrap_or_default();
+    let receiver = reading
+        .as_ref()
+        .and_then(|reading| reading.server.as_ref())
+        .and_then(|server| receivers::asked_for(state, server));
     let built = launch_page::build(Showing {
         frame: visit.frame(),
         kind: filled.kind,
@@ -439,6 +464,7 @@ async fn answer(visit: &Visit, state: &AppState, filled: Filled, outcome: Outcom
         open_runs: state.supervisor.open_runs().len(),
         open_files: state.open_files(),
         cpus: state.node.vcpus,
+        receiver,
         peers: registered,
     });
     page(status, &built)

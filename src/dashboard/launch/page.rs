@@ -7,6 +7,7 @@ use crate::dashboard::frame::{Frame, Place};
 use crate::dashboard::launch::estimate::{self, MachineLine};
 use crate::dashboard::launch::presets::{self, Preset};
 use crate::dashboard::launch::{fields as form_fields, form, remarks};
+use crate::dashboard::receivers;
 use crate::dashboard::run::rail::Fact;
 use crate::dashboard::run::view;
 use crate::dashboard::words;
@@ -47,6 +48,8 @@ pub struct Showing<'a> {
     pub cpus: Option<u32>,
     /// Registered peers.
     pub peers: Vec<Peer>,
+    /// The receiver that the pasted line starts.
+    pub receiver: Option<receivers::AskedFor>,
 }
 
 /// How the page came about.
@@ -90,6 +93,7 @@ pub struct LaunchPage {
     read: Vec<ReadWord>,
     kinds: [KindLink; 6],
     presets: &'static [Preset],
+    receiver: Option<receivers::AskedFor>,
     hosts: Vec<(String, String)>,
     errors: Vec<ErrorLine>,
     offer: Option<Offer>,
@@ -156,6 +160,7 @@ pub fn build(showing: Showing<'_>) -> LaunchPage {
         open_files,
         cpus,
         peers,
+        receiver,
     } = showing;
     let read = plan(kind, &values, caps);
     let mut errors = read.as_ref().err().cloned().unwrap_or_default();
@@ -189,14 +194,20 @@ pub fn build(showing: Showing<'_>) -> LaunchPage {
         ),
         kind: word,
         kind_words: view::kind_words(kind),
-        head: head(plan.as_ref()),
-        lead: if reading.is_some() {
+        head: match &receiver {
+            Some(asked) => asked.head.clone(),
+            None => head(plan.as_ref()),
+        },
+        lead: if receiver.is_some() {
+            "This line starts no test, it waits for one. This node has such a receiver built in."
+        } else if reading.is_some() {
             "The form below is what the pasted line means. Change either; both are checked before the first packet leaves."
         } else {
             "Fill in the form, or paste the line that you would have typed. Both are checked before the first packet leaves."
         },
         problems: reading
             .as_ref()
+            .filter(|_| receiver.is_none())
             .map(|reading| reading.problems.clone())
             .unwrap_or_default(),
         read: reading
@@ -206,6 +217,7 @@ pub fn build(showing: Showing<'_>) -> LaunchPage {
         example,
         kinds: kinds(kind, &values),
         presets: presets::of(kind),
+        receiver,
         hosts: hosts(&peers),
         checked: (asked == Asked::ToCheck && lines.is_empty() && offer.is_none()).then(|| {
             "✓ Every field holds, and the target may be tested. Nothing has been sent.".to_owned()
