@@ -273,7 +273,9 @@ fn a_path_run_names_the_interface_and_the_mtu_of_the_path() {
     assert_eq!(run["state"], "finished", "{run:#}");
     let summary = &run["summary"];
     assert_eq!(summary["interface"], "lo", "{run:#}");
-    assert_eq!(summary["path_mtu"], summary["interface_mtu"], "{run:#}");
+    // No packet is longer than its 16-bit length can say, whatever the loopback interface takes.
+    let mtu = summary["interface_mtu"].as_u64().unwrap().min(65_535);
+    assert_eq!(summary["path_mtu"], mtu, "{run:#}");
     assert!(run["verdict"].as_str().is_some_and(|text| !text.is_empty()));
 }
 
