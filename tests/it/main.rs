@@ -19,6 +19,7 @@ mod crash;
 mod flow_chart;
 mod flow_chart_runs;
 mod flow_pages;
+mod flow_report;
 mod fold;
 mod guard;
 mod http_faults;

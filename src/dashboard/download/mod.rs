@@ -20,8 +20,10 @@ use crate::dashboard::history::Query;
 use crate::dashboard::run::drawings;
 use crate::dashboard::run::handler::{self, Found};
 use crate::dashboard::run::pages::RunPage;
-use crate::measure::plan::Kind;
+use crate::measure::fold::Interval;
+use crate::measure::plan::{Kind, Plan};
 use crate::measure::run::Run;
+use crate::measure::summary::{HttpInterval, Summary};
 use crate::report;
 use crate::report::csv::{Delimiter, Options};
 use crate::state::AppState;
@@ -62,18 +64,19 @@ async fn make(visit: &Visit, state: &AppState, id: &str, name: &str) -> Result<R
         "summary.csv" => attached(number, name, CSV, report::csv::summary_csv(run, options)),
         "summary.json" => attached(number, name, JSON, json(run)?),
         "intervals.csv" | "intervals.json" => {
-            let rows = state
-                .store
-                .intervals(number, 0, usize::MAX)
-                .await
-                .map_err(read)?;
+            let rows = rows_of(state, run).await?;
             let mut answer = if name.ends_with("csv") {
-                attached(
-                    number,
-                    name,
-                    CSV,
-                    report::csv::intervals_csv(&rows, options),
-                )
+                let text = report::flow_rows_csv(run, &rows, options).unwrap_or_else(|| {
+                    let seconds: Vec<HttpInterval> = rows
+                        .iter()
+                        .filter_map(|row| match row {
+                            Interval::Http(second) => Some(second.clone()),
+                            _ => None,
+                        })
+                        .collect();
+                    report::csv::intervals_csv(&seconds, options)
+                });
+                attached(number, name, CSV, text)
             } else {
                 let body =
                     serde_json::json!({"run": number, "total_rows": rows.len(), "rows": rows});
@@ -89,8 +92,27 @@ async fn make(visit: &Visit, state: &AppState, id: &str, name: &str) -> Result<R
             requests::stream(state, run, requests::Form::Json).await?
         }
         "report.txt" => {
-            let text = report::text(run).ok_or_else(|| no_figures(run))?;
+            let rows = rows_of(state, run).await?;
+            let text = report::text_with_rows(run, &rows).ok_or_else(|| no_figures(run))?;
             attached(number, name, TEXT, text)
+        }
+        "iperf.csv" if run.kind == Kind::Throughput => {
+            let (Plan::Throughput(plan), Some(Summary::Throughput(summary))) =
+                (&run.plan, &run.summary)
+            else {
+                return Err(no_figures(run));
+            };
+            let rows = state
+                .store
+                .flows(number, 0, usize::MAX)
+                .await
+                .map_err(read)?;
+            attached(
+                number,
+                name,
+                CSV,
+                report::iperf_csv(run, plan, summary, &rows),
+            )
         }
         "histogram.hgrm" if run.kind == Kind::Ping => {
             let text = percentiles_of_packets(state, number).await?;
@@ -111,6 +133,15 @@ async fn make(visit: &Visit, state: &AppState, id: &str, name: &str) -> Result<R
         }
         _ => return Err(no_file(number, name)),
     })
+}
+
+/// The rows of a run's `intervals.csv`, those of HTTP runs too.
+async fn rows_of(state: &AppState, run: &Run) -> Result<Vec<Interval>, Trouble> {
+    state
+        .store
+        .rows_of(run, 0, usize::MAX)
+        .await
+        .map_err(|error| Trouble::storage(&error))
 }
 
 /// Answers `GET /runs/{id}/charts/{name}.svg`.

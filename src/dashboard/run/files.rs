@@ -41,6 +41,9 @@ pub(super) fn files(run: &Run, intervals: Option<u64>, requests: Option<u64>) ->
     if report::text(run).is_some() {
         files.push(file("report.txt", tool.to_owned()));
     }
+    if run.kind == Kind::Throughput && run.summary.is_some() {
+        files.push(file("iperf.csv", "as iperf -y C".to_owned()));
+    }
     files.push(file("report.html", "one file".to_owned()));
     files
 }

@@ -80,6 +80,30 @@ pub struct StreamFigures {
     pub rtt_ms: Option<f64>,
     /// Why it failed.
     pub failed: Option<String>,
+    /// Bytes that its sender handed to the kernel, where it is known.
+    #[serde(default)]
+    pub bytes_sent: Option<u64>,
+    /// Its receiver's own count.
+    #[serde(default)]
+    pub bytes_received: Option<u64>,
+    /// Its datagrams; absent for TCP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub datagrams: Option<StreamDatagrams>,
+}
+
+/// Datagrams of one stream.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StreamDatagrams {
+    /// Sent, the last one included; `None` where this end received and nobody told.
+    pub sent: Option<u64>,
+    /// Received; `None`, like the rest, where no receiver's report came.
+    pub received: Option<u64>,
+    /// Missing.
+    pub lost: Option<u64>,
+    /// Came late.
+    pub out_of_order: Option<u64>,
+    /// Smoothed variation of the transit time, in ms.
+    pub jitter_ms: Option<f64>,
 }
 
 /// A socket buffer.

@@ -7,7 +7,7 @@ use crate::measure::flow::{FlowEnd, StreamEnd, UdpEnd, UdpTick, Way};
 use crate::measure::plan::throughput::{Dialect, Direction, Protocol, Receive, ThroughputPlan};
 use crate::measure::summary::Cpu;
 use crate::measure::summary::flow::{
-    IdleLoaded, StreamFigures, ThroughputSummary, UdpFigures, Window,
+    IdleLoaded, StreamDatagrams, StreamFigures, ThroughputSummary, UdpFigures, Window,
 };
 use crate::measure::summary::throughput::{Stream, ThroughputFold, of};
 
@@ -347,6 +347,8 @@ fn figures(fold: &ThroughputFold, end: &StreamEnd) -> StreamFigures {
         0.0
     };
     let counted_s = duration_s - omitted;
+    let sender = of(end).0 == Way::Send;
+    let tcp = fold.plan.protocol == Protocol::Tcp;
     StreamFigures {
         id: end.stream,
         local: end.local.map(|address| address.to_string()),
@@ -360,6 +362,26 @@ fn figures(fold: &ThroughputFold, end: &StreamEnd) -> StreamFigures {
         retransmits: end.retransmits,
         rtt_ms: end.rtt.map(|rtt| rtt.as_secs_f64() * 1e3),
         failed: end.failed.clone(),
+        bytes_sent: if sender {
+            Some(end.bytes)
+        } else {
+            end.peer_bytes
+        },
+        bytes_received: if sender && tcp { end.peer_bytes } else { best },
+        datagrams: (!tcp).then(|| StreamDatagrams {
+            sent: if sender {
+                end.datagrams_sent
+            } else {
+                end.udp.map(|udp| udp.datagrams)
+            },
+            received: end.udp.map(|udp| udp.datagrams.saturating_sub(udp.lost)),
+            lost: end.udp.map(|udp| udp.lost),
+            out_of_order: end.udp.map(|udp| udp.out_of_order),
+            jitter_ms: end
+                .udp
+                .and_then(|udp| udp.jitter)
+                .map(|jitter| jitter.as_secs_f64() * 1e3),
+        }),
     }
 }
 
