@@ -1,4 +1,4 @@
-//! UDP sockets of throughput tests, waiting never longer than [`TURN`](super::tcp_flow::TURN).
+//! UDP sockets of throughput tests, waiting never longer than [`TURN`].
 
 use std::net::{SocketAddr, UdpSocket};
 

@@ -249,10 +249,7 @@ fn shapes(text: &str) -> BTreeSet<String> {
                     shape = shape.replace(&format!(" {unit}{word}"), &format!(" {word}"));
                 }
             }
-            shape
-                .trim_end()
-                .replace("[#]", "[ #]")
-                .replace("[ *#]", "[ *#]")
+            shape.trim_end().replace("[#]", "[ #]")
         })
         .filter(|shape| !shape.is_empty())
         .collect()
@@ -390,10 +387,7 @@ fn mininet(text: &str) -> Option<String> {
 
 /// What `awk '/SUM/ {print $(NF-1), $NF}'` prints last.
 fn awk_sum(text: &str) -> Option<String> {
-    let line = text
-        .lines()
-        .filter(|line| line.contains("SUM"))
-        .next_back()?;
+    let line = text.lines().rfind(|line| line.contains("SUM"))?;
     let words: Vec<&str> = line.split_whitespace().collect();
     Some(words[words.len() - 2..].join(" "))
 }
@@ -826,6 +820,7 @@ fn path_reports_let_grep_find_the_mtu() {
             mtu: Some(8896),
             addresses: vec!["10.0.0.1".into(), "fe80::1".into()],
         }],
+        ..PathSummary::default()
     };
     let run = run(&plan, Some(Summary::Path(Box::new(summary))));
     let text = report::text(&run).unwrap();

@@ -115,7 +115,7 @@ pub struct Reading {
     pub tool: Tool,
     /// Its words in order, then what was added.
     pub words: Vec<Word>,
-    /// The plan for [`Plan::from_json`]; `None` when there is any problem.
+    /// The plan for [`Plan::from_json`](crate::measure::plan::Plan::from_json); `None` when there is any problem.
     pub plan: Option<Value>,
     /// What was understood of a line with problems, to fill a form with; not to be run.
     pub draft: Option<Value>,

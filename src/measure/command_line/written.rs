@@ -18,7 +18,7 @@ pub struct Written {
 
 /// The line that repeats a plan: its tool's own where that says all of it, else `tidemark run '{…}'`.
 ///
-/// [`read`](super::read) reads it back to a plan that sends the same.
+/// [`read`] reads it back to a plan that sends the same.
 pub fn write(plan: &Plan) -> String {
     let written = written(plan);
     if written.exact {
