@@ -117,7 +117,10 @@ fn what_cannot_be_is_one_line_that_names_the_flag() {
     check("--dashboard [::]:8080", "--dashboard");
     check("--dashboard nowhere", "--dashboard");
     check("--dashboard off,127.0.0.1:0", "--dashboard");
-    check("--dashboard off --workload off", "--workload");
+    check(
+        "--dashboard off --workload off --receiver off --receiver3 off",
+        "--workload",
+    );
     check("--token secret", "--token");
     check("--token-file /tmp/token", "--token-file");
     check("--view-token secret", "--view-token");

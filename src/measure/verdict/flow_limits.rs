@@ -224,27 +224,31 @@ fn own_cpu(one: &OneWay<'_>, cause: &str) -> Option<Limit> {
     }
     let points = &one.run.series.cpu;
     let touched = touched_by_cpu(one);
-    for (of, most, words_of) in [
+    for (of, most, words_of, touched) in [
         (
             (|point| point.softirq_busiest) as fn(&CpuPoint) -> f64,
             BUSY,
             "software interrupts fill one core",
+            1.0,
         ),
         (
             |point| point.busy,
             HOST_BUSY,
             "all cores of this machine are busy",
+            touched,
         ),
         (
             |point| point.steal,
             STOLEN,
             "the hypervisor takes CPU from this machine",
+            touched,
         ),
     ] {
         let over = points.iter().filter(|point| of(point) > most).count();
         let largest = points.iter().map(of).fold(0.0, f64::max);
-        let share = (over as f64 / points.len().max(1) as f64).min(touched);
+        let share = over as f64 / points.len().max(1) as f64;
         if share >= 0.2 {
+            let share = share.min(touched);
             let evidence = format!("{words_of}, up to {}", words::percent(largest));
             found.push((share, evidence));
         }
@@ -270,7 +274,8 @@ fn touched_by_cpu(one: &OneWay<'_>) -> f64 {
             let idle = 1.0 - tcp.busy_s / stream.wall_s;
             weight * (idle + stream.cpu_s / stream.wall_s).clamp(0.0, 1.0)
         })
-        .sum()
+        .sum::<f64>()
+        .max(0.05)
 }
 
 /// What one stream's share of the whole is worth, and its account.

@@ -56,7 +56,7 @@ pub(super) fn recognise(bytes: &[u8]) -> Speaks {
     if ack_begins {
         return Speaks::Unknown;
     }
-    if first.is_ascii_digit() {
+    if bytes.iter().take(10).all(u8::is_ascii_digit) {
         return Speaks::Payload;
     }
     let is_first_state = matches!(
