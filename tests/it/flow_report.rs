@@ -842,13 +842,7 @@ fn path_reports_let_grep_find_the_mtu() {
 }
 
 fn odd() -> impl Strategy<Value = f64> {
-    prop_oneof![
-        Just(0.0),
-        Just(-1.0),
-        Just(f64::INFINITY),
-        Just(f64::NEG_INFINITY),
-        0.0_f64..1e15,
-    ]
+    prop_oneof![Just(0.0), Just(-1.0), 0.0_f64..1e15,]
 }
 
 fn any_interval() -> impl Strategy<Value = FlowInterval> {
