@@ -231,7 +231,7 @@ impl Line {
             tally.ask(socket);
         }
         let from = tally.told.until.unwrap_or(self.start);
-        let to = tally.ended.unwrap_or(now).max(from);
+        let to = tally.ended.unwrap_or(now).min(now).max(from);
         let counts = tally.sequence.as_ref().map(Sequence::counts);
         let cpu = tally.cpu.user + tally.cpu.system;
         let told = &tally.told;

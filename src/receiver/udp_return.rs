@@ -81,7 +81,7 @@ impl Return {
         let outlet = Outlet::towards(socket, self.client, self.segment(socket));
         let next = self.data(&outlet, &line, 1);
         if !line.is_over() {
-            self.end(&outlet, &line, next);
+            self.end(&outlet, &line, next, next);
         }
         line.end();
     }
@@ -112,7 +112,7 @@ impl Return {
             if line.is_over() {
                 break;
             }
-            self.end(&outlet, &line, number);
+            self.end(&outlet, &line, number, next);
             // Waits as long as the socket's timeout says.
             let Ok(length) = socket.recv(&mut answer) else {
                 continue;
@@ -179,15 +179,15 @@ impl Return {
         datagrams.send(outlet, line)
     }
 
-    /// The last datagram: its id is negative, and it counts as data once.
-    fn end(&self, outlet: &Outlet<'_>, line: &Line, number: u64) {
+    /// The last datagram: its id is negative. It counts as data when it is the first of its kind, not as a repeat.
+    fn end(&self, outlet: &Outlet<'_>, line: &Line, number: u64, first: u64) {
         let mut datagram = send::payload()[..self.length].to_vec();
         head(
             &mut datagram,
             i64::try_from(number).map_or(i64::MIN, |number| -number),
         );
         if let Ok(1) = outlet.send(&datagram, self.length, 1)
-            && line.tally().datagrams_sent + 1 == number
+            && number == first
         {
             line.moved(self.length, 1);
         }
