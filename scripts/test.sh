@@ -4,7 +4,8 @@
 #   scripts/test.sh             all of it; installs what is missing when it runs as root on Debian
 #   scripts/test.sh NAME …      only the tests whose names contain NAME (the arguments of `cargo test`)
 #
-# It ends with status 0 only if everything passed. What could not run is printed as "skipped: why";
+# It ends with status 0 only if everything passed, a few tests perhaps at a second try: those are named at the end.
+# What could not run is printed as "skipped: why";
 # with CI=true a skip is a failure.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -19,6 +20,9 @@ needed=(
 )
 export PATH="$PATH:/usr/sbin:/sbin"
 missing=()
+# So many failed tests at most are tried again, and these passed then.
+second_tries=4
+unsteady=()
 for pair in "${needed[@]}"; do
   command -v "${pair%%:*}" >/dev/null || missing+=("${pair##*:}")
 done
@@ -56,6 +60,27 @@ step "tests"
 log=$(mktemp)
 status=0
 cargo test --locked --no-fail-fast 2>&1 | tee "$log" || status=$?
+
+# Real programs meet on two shared cores: a few tests that failed get a second try, alone, and are named either way.
+if [ "$status" != 0 ]; then
+  mapfile -t failed < <(sed -n 's/^test \(.*\) \.\.\. FAILED$/\1/p' "$log")
+  if ((${#failed[@]} > 0 && ${#failed[@]} <= second_tries)); then
+    status=0
+    for name in "${failed[@]}"; do
+      step "second try: $name"
+      if cargo test --locked --no-fail-fast -- --exact "$name" 2>&1 | tee "$log.again" | grep -v '^$' | tail -n 60 &&
+        grep -q "^test $name \.\.\. ok$" "$log.again"; then
+        unsteady+=("$name")
+      else
+        status=1
+      fi
+      cat "$log.again" >>"$log"
+    done
+  fi
+fi
+
+step "failed at the first try only"
+if ((${#unsteady[@]})); then printf '%s\n' "${unsteady[@]}"; else echo "none"; fi
 step "skipped"
 if grep -h '^skipped: ' "$log" | sort | uniq -c; then
   if [ "${CI:-}" = true ]; then
@@ -65,5 +90,5 @@ if grep -h '^skipped: ' "$log" | sort | uniq -c; then
 else
   echo "nothing"
 fi
-rm -f "$log"
+rm -f "$log" "$log.again"
 exit "$status"
