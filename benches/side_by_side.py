@@ -41,6 +41,11 @@ def pinned(core, *command):
     return ["taskset", "-c", core, *command] if core else list(command)
 
 
+def inside(host):
+    """What puts a command into this network namespace."""
+    return ["ip", "netns", "exec", host] if host else []
+
+
 def finish(process, grace=10):
     """Ends one process of ours by its pid."""
     if process.poll() is None:
@@ -96,16 +101,17 @@ http {{
 
 
 class Tidemark:
-    """`tidemark serve` on ports of its own; `core` None leaves it unpinned."""
+    """`tidemark serve` on ports of its own; `core` None leaves it unpinned, `host` puts it into a network namespace."""
 
-    def __init__(self, binary, core=GENERATOR_CORE, data=None, receivers=False):
+    def __init__(self, binary, core=GENERATOR_CORE, data=None, receivers=False, host=None, more=()):
         self.own_data = data is None
+        self.host = host
         self.data = data or tempfile.mkdtemp(prefix="tidemark-bench-")
         os.chmod(self.data, 0o700)
         started = time.monotonic()
         self.process = subprocess.Popen(
-            pinned(core, binary, "serve", "--dashboard", "127.0.0.1:0", "--workload", "127.0.0.1:0",
-                   "--receiver", "127.0.0.1:0" if receivers else "off", "--receiver3", "off", "--data", self.data),
+            pinned(core, *inside(host), binary, "serve", "--dashboard", "127.0.0.1:0", "--workload", "127.0.0.1:0",
+                   "--receiver", receivers or "off", "--receiver3", "off", "--data", self.data, *more),
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
@@ -123,25 +129,22 @@ class Tidemark:
     def memory_kib(self, key="VmHWM"):
         return int(re.search(rf"{key}:\s+(\d+)", open(f"/proc/{self.process.pid}/status").read()).group(1))
 
-    def post(self, path, body):
-        request = urllib.request.Request(
-            self.dashboard + path, json.dumps(body).encode(), {"Content-Type": "application/json"}
-        )
-        try:
-            with urllib.request.urlopen(request) as reply:
-                return json.load(reply)
-        except urllib.error.HTTPError as error:
-            sys.exit(f"{path}: {error.read().decode()}")
+    def ask(self, path, body=None):
+        """One call of the API, with a body a POST."""
+        data = ["-H", "Content-Type: application/json", "-d", json.dumps(body)] if body else []
+        command = [*inside(self.host), "curl", "-sS", *data, self.dashboard + path]
+        reply = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout)
+        return reply if "id" in reply else sys.exit(f"{path}: {reply}")
 
     def run(self, plan, during=None):
         """One run to its end; adds the whole process's CPU seconds to what the API says."""
         before = self.cpu_s()
-        run = self.post("/api/runs", {"plan": plan})
+        run = self.ask("/api/runs", {"plan": plan})
         while run["state"] in ("queued", "running"):
             if during:
                 during(run)
             time.sleep(0.2)
-            run = json.load(urllib.request.urlopen(f"{self.dashboard}/api/runs/{run['id']}"))
+            run = self.ask(f"/api/runs/{run['id']}")
         if run["state"] != "finished":
             sys.exit(f"run ended {run['state']}: {run['error']}")
         run["process_cpu_s"] = self.cpu_s() - before
@@ -566,7 +569,7 @@ class Pair:
 
     def __init__(self, binary):
         self.sender = Tidemark(binary, core=None)
-        self.receiver = Tidemark(binary, core=None, receivers=True)
+        self.receiver = Tidemark(binary, core=None, receivers="127.0.0.1:0")
         self.port = self.receiver.receiver
 
     def run(self, port=None, **plan):
@@ -695,6 +698,75 @@ def udp_gaps(binary):
     pair.close(), server.close()
     return [line("UDP at 100 Mbit/s: standard deviation of the gaps on the wire, µs", spread(gaps["tidemark"]), f"iperf 2 {spread(gaps['iperf'])}",
                  [a / b for a, b in zip(gaps["tidemark"], gaps["iperf"])], "≤ 0.5", lambda m: m <= 0.5)]
+
+
+class Shaper:
+    """Two network namespaces of our own; what the first sends passes a token bucket."""
+
+    NEAR, FAR = "10.79.0.1", "10.79.0.2"
+
+    def __init__(self, mbit):
+        self.near, self.far = f"tm-bench-{os.getpid()}-a", f"tm-bench-{os.getpid()}-b"
+        ip = lambda *words: subprocess.run(["ip", *words], check=True)
+        for host in (self.near, self.far):
+            ip("netns", "add", host)
+            ip("-n", host, "link", "set", "lo", "up")
+        ip("link", "add", "cable", "netns", self.near, "type", "veth", "peer", "name", "cable", "netns", self.far)
+        for host, address in ((self.near, self.NEAR), (self.far, self.FAR)):
+            ip("-n", host, "address", "add", f"{address}/24", "dev", "cable")
+            ip("-n", host, "link", "set", "cable", "up")
+        self.inside("tc", "qdisc", "add", "dev", "cable", "root", "tbf", "rate", f"{mbit}mbit", "burst", "64kb", "latency", "20ms")
+
+    def inside(self, *command):
+        return subprocess.run([*inside(self.near), *command], check=True, stdout=subprocess.PIPE, text=True).stdout
+
+    def counted(self):
+        """Bytes and packets that left the bucket, packets that it dropped."""
+        text = self.inside("tc", "-s", "qdisc", "show", "dev", "cable")
+        return [int(figure) for figure in re.search(r"Sent (\d+) bytes (\d+) pkt \(dropped (\d+)", text).groups()]
+
+    def close(self):
+        for host in (self.near, self.far):
+            subprocess.run(["ip", "netns", "delete", host])
+
+
+@row("shaper")
+def shaper(binary):
+    """Through a token bucket: rate and loss against its counters, round trips against ping."""
+    lab = Shaper(200)
+    allow = ["--allow", "10.79.0.0/24", "--accept-from", "10.79.0.0/24"]
+    sender = Tidemark(binary, core=None, host=lab.near, more=allow)
+    receiver = Tidemark(binary, core=None, host=lab.far, receivers=f"{lab.FAR}:5001", more=allow)
+
+    def between(plan):
+        before = lab.counted()
+        summary = sender.run({"host": lab.FAR, **plan})["summary"]
+        return summary, [after - since for after, since in zip(lab.counted(), before)]
+
+    rates, counted, apart, losses, dropped, points, ours, pings, off = ([] for _ in range(9))
+    try:
+        for _ in range(PAIRS):
+            summary, (bytes_, packets, _) = between({"kind": "throughput", "port": 5001, "duration_s": 5})
+            # Each packet carries 66 bytes of Ethernet, IP and TCP with timestamps.
+            counted.append((bytes_ - 66 * packets) * 8 / summary["duration_s"])
+            rates.append(summary["bits_per_second"])
+            apart.append(abs(rates[-1] / counted[-1] - 1))
+            summary, (_, packets, lost) = between(
+                {"kind": "throughput", "port": 5001, "duration_s": 5, "protocol": "udp", "bandwidth_bits_per_second": 230e6})
+            losses.append(summary["lost_percent"]), dropped.append(100 * lost / (packets + lost))
+            points.append(abs(losses[-1] - dropped[-1]))
+            summary, _ = between({"kind": "ping", "count": 50, "interval_s": 0.05})
+            text = lab.inside("ping", "-c", "50", "-i", "0.05", lab.FAR)
+            ours.append(summary["rtt_ms"]["median"])
+            pings.append(statistics.median(float(time) for time in re.findall(r"time=([\d.]+)", text)))
+            off.append(abs(ours[-1] - pings[-1]))
+    finally:
+        sender.close(), receiver.close(), lab.close()
+    return [
+        line("TCP through a token bucket of 200 Mbit/s, Gbit/s; how far from its counter", giga(rates), f"the counter less headers {giga(counted)}", apart, "≤ 0.01", lambda m: m <= 0.01),
+        line("UDP at 230 Mbit/s through it: datagrams lost, %; points from its drops", spread(losses), f"dropped {spread(dropped)}", points, "≤ 0.2 points", lambda m: m <= 0.2),
+        line("round trip through it, median, ms; how far from ping's", spread(ours), f"ping {spread(pings)}", off, "≤ 0.1 ms", lambda m: m <= 0.1),
+    ]
 
 
 # ---------------------------------------------------------------- report

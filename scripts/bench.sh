@@ -9,7 +9,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 missing=()
-for pair in curl:curl httperf:httperf wrk:wrk nginx:nginx-light tcpdump:tcpdump taskset:util-linux iperf:iperf iperf3:iperf3; do
+for pair in curl:curl httperf:httperf wrk:wrk nginx:nginx-light tcpdump:tcpdump taskset:util-linux iperf:iperf iperf3:iperf3 ip:iproute2 ping:iputils-ping; do
   PATH="$PATH:/usr/sbin:/sbin" command -v "${pair%%:*}" >/dev/null || missing+=("${pair##*:}")
 done
 if ((${#missing[@]})); then
