@@ -701,32 +701,36 @@ def udp_gaps(binary):
 
 
 class Shaper:
-    """Two network namespaces of our own; what the first sends passes a token bucket."""
+    """Three network namespaces of our own: what the first sends to the last passes a token bucket in the middle one."""
 
-    NEAR, FAR = "10.79.0.1", "10.79.0.2"
+    NEAR, FAR = "10.79.0.1", "10.79.1.1"
 
     def __init__(self, mbit):
-        self.near, self.far = f"tm-bench-{os.getpid()}-a", f"tm-bench-{os.getpid()}-b"
+        self.near, self.middle, self.far = (f"tm-bench-{os.getpid()}-{name}" for name in "abc")
         ip = lambda *words: subprocess.run(["ip", *words], check=True)
-        for host in (self.near, self.far):
+        for host in (self.near, self.middle, self.far):
             ip("netns", "add", host)
             ip("-n", host, "link", "set", "lo", "up")
-        ip("link", "add", "cable", "netns", self.near, "type", "veth", "peer", "name", "cable", "netns", self.far)
-        for host, address in ((self.near, self.NEAR), (self.far, self.FAR)):
+        for host, side, address, gateway in ((self.near, "left", self.NEAR, "10.79.0.2"), (self.far, "right", self.FAR, "10.79.1.2")):
+            ip("link", "add", "cable", "netns", host, "type", "veth", "peer", "name", side, "netns", self.middle)
             ip("-n", host, "address", "add", f"{address}/24", "dev", "cable")
+            ip("-n", self.middle, "address", "add", f"{gateway}/24", "dev", side)
             ip("-n", host, "link", "set", "cable", "up")
-        self.inside("tc", "qdisc", "add", "dev", "cable", "root", "tbf", "rate", f"{mbit}mbit", "burst", "64kb", "latency", "20ms")
+            ip("-n", self.middle, "link", "set", side, "up")
+            ip("-n", host, "route", "add", "default", "via", gateway)
+        self.inside("sysctl", "-qw", "net.ipv4.ip_forward=1")
+        self.inside("tc", "qdisc", "add", "dev", "right", "root", "tbf", "rate", f"{mbit}mbit", "burst", "64kb", "latency", "20ms")
 
-    def inside(self, *command):
-        return subprocess.run([*inside(self.near), *command], check=True, stdout=subprocess.PIPE, text=True).stdout
+    def inside(self, *command, host=None):
+        return subprocess.run([*inside(host or self.middle), *command], check=True, stdout=subprocess.PIPE, text=True).stdout
 
     def counted(self):
         """Bytes and packets that left the bucket, packets that it dropped."""
-        text = self.inside("tc", "-s", "qdisc", "show", "dev", "cable")
+        text = self.inside("tc", "-s", "qdisc", "show", "dev", "right")
         return [int(figure) for figure in re.search(r"Sent (\d+) bytes (\d+) pkt \(dropped (\d+)", text).groups()]
 
     def close(self):
-        for host in (self.near, self.far):
+        for host in (self.near, self.middle, self.far):
             subprocess.run(["ip", "netns", "delete", host])
 
 
@@ -734,7 +738,7 @@ class Shaper:
 def shaper(binary):
     """Through a token bucket: rate and loss against its counters, round trips against ping."""
     lab = Shaper(200)
-    allow = ["--allow", "10.79.0.0/24", "--accept-from", "10.79.0.0/24"]
+    allow = ["--allow", "10.79.0.0/23", "--accept-from", "10.79.0.0/23"]
     sender = Tidemark(binary, core=None, host=lab.near, more=allow)
     receiver = Tidemark(binary, core=None, host=lab.far, receivers=f"{lab.FAR}:5001", more=allow)
 
@@ -756,7 +760,7 @@ def shaper(binary):
             losses.append(summary["lost_percent"]), dropped.append(100 * lost / (packets + lost))
             points.append(abs(losses[-1] - dropped[-1]))
             summary, _ = between({"kind": "ping", "count": 50, "interval_s": 0.05})
-            text = lab.inside("ping", "-c", "50", "-i", "0.05", lab.FAR)
+            text = lab.inside("ping", "-c", "50", "-i", "0.05", lab.FAR, host=lab.near)
             ours.append(summary["rtt_ms"]["median"])
             pings.append(statistics.median(float(time) for time in re.findall(r"time=([\d.]+)", text)))
             off.append(abs(ours[-1] - pings[-1]))

@@ -2,6 +2,7 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -22,6 +23,8 @@ const MESSAGE: Duration = Duration::from_secs(8);
 const GRACE: Duration = Duration::from_secs(10);
 /// How often a waiting thread looks whether it is still wanted.
 const LOOK: Duration = Duration::from_millis(100);
+/// How long datagrams that are still queued at a test's end are waited for.
+const QUEUED: Duration = Duration::from_secs(1);
 /// The longest omitted time, which is iperf's own limit too.
 const LONGEST_OMIT: u64 = 600;
 /// iperf's number for "too many parallel streams".
@@ -36,6 +39,8 @@ pub(super) struct Hall {
     pub(super) local: Option<SocketAddr>,
     current: Mutex<Option<Current>>,
     pub(super) flows: Mutex<Flows>,
+    /// How often the UDP socket was found empty.
+    pub(super) empty: AtomicU64,
 }
 
 /// The test in progress.
@@ -61,6 +66,7 @@ impl Hall {
             socket: Arc::new(socket),
             current: Mutex::default(),
             flows: Mutex::default(),
+            empty: AtomicU64::new(0),
         })
     }
 
@@ -362,18 +368,34 @@ impl Control<'_> {
                 }
             }
             let ended = self.wait(params, &streams, start, &mut before);
+            let took = clock::now().saturating_duration_since(start);
+            for stream in streams.iter().filter(|stream| stream.has_work()) {
+                stream.line.stop(None);
+            }
+            if ended.is_ok() && !streams.iter().all(Stream::has_work) {
+                self.take_queued();
+            }
             for stream in &streams {
                 stream.line.stop(None);
             }
-            ended
+            ended.map(|()| took)
         });
-        let took = clock::now().saturating_duration_since(start);
         for stream in &streams {
             stream.line.end();
         }
         self.hall.flows().clear();
-        ended?;
+        let took = ended?;
         self.results(params, &streams, &before, took)
+    }
+
+    /// Waits until the datagrams that came before the end was said are counted: the word overtakes them.
+    fn take_queued(&self) {
+        let deadline = clock::now() + QUEUED;
+        let empty = || self.hall.empty.load(Ordering::Acquire);
+        let before = empty();
+        while empty() == before && clock::now() < deadline {
+            thread::sleep(Duration::from_millis(2));
+        }
     }
 
     fn tell(&mut self, state: State) -> Result<(), Early> {

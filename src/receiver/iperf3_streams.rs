@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
@@ -104,11 +105,10 @@ pub(super) fn serve_udp(hall: &Arc<Hall>) {
         drop(flows);
         match got {
             Ok(_) => {}
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
-                ) => {}
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                hall.empty.fetch_add(1, Ordering::Release);
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
             // Nothing that one client can cause; the socket goes on.
             Err(_) => std::thread::sleep(Duration::from_millis(1)),
         }

@@ -728,8 +728,9 @@ fn a_real_iperf3_prints_sane_figures_of_a_test_with_an_omitted_start() {
             let udp = &json["end"]["streams"][0]["udp"];
             let packets = udp["packets"].as_u64().unwrap();
             let lost = udp["lost_packets"].as_u64().unwrap();
-            // A second of 1,000 datagrams, not the start nor nothing.
-            assert!(packets > 0 && packets <= 1_100 && lost <= packets, "{udp}");
+            // What came after the start, not all of it nor nothing: a busy machine sends late ones at once.
+            let whole = test.end.streams[0].bytes / 1_000;
+            assert!(packets > 0 && packets < whole && lost <= packets, "{udp}");
         } else {
             let whole: u64 = test.end.streams.iter().map(|stream| stream.bytes).sum();
             for side in ["sum_sent", "sum_received"] {

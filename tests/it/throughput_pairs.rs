@@ -164,7 +164,12 @@ fn trains_of_datagrams_are_counted_one_by_one_and_without_jitter() {
             .filter_map(|end| end.udp)
         {
             assert_eq!(udp.jitter, None, "{dialect} {direction}");
-            assert!(udp.datagrams > 0 && udp.lost <= udp.datagrams);
+            assert!(
+                udp.datagrams > 0 && udp.lost <= udp.datagrams,
+                "{dialect} {direction} {udp:?} {:?} {:?}",
+                done.end,
+                test.end
+            );
         }
         // Another test, without offload, has its jitter again.
         let plan = json!({"dialect": dialect, "protocol": "udp", "bytes": 100_000, "bandwidth_bits_per_second": 4e6});
