@@ -152,7 +152,8 @@ pub struct StreamEnd {
     pub local: Option<SocketAddr>,
     /// The other end.
     pub remote: Option<SocketAddr>,
-    /// When its first byte was sent or came.
+    /// When its first byte was sent or came; of an iperf 3 test with omitted time, when that was over. All counts
+    /// are without it then, as the peer's are.
     pub first: Option<Duration>,
     /// When its last byte was acknowledged (TCP sender), sent (UDP sender) or came.
     pub last: Option<Duration>,

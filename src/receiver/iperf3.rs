@@ -1,7 +1,7 @@
 //! iperf 3: the control connection of one test at a time, from the cookie to the results.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use super::desk::{Desk, Seat, Visit};
 use super::iperf2_tcp::accept_with;
 use super::iperf3_plan;
-use super::iperf3_streams::{Arrival, Baseline, Flows, Stream};
+use super::iperf3_streams::{Arrival, Flows, Stream};
+use super::line::Baseline;
 use crate::measure::flow::Way;
 use crate::net::{clock, listening};
 use crate::wire::iperf3::{
@@ -25,6 +26,10 @@ const GRACE: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(100);
 /// How long datagrams that are still queued at a test's end are waited for.
 const QUEUED: Duration = Duration::from_secs(1);
+/// How long a client that was turned away has to read it.
+const DENIED: Duration = Duration::from_millis(500);
+/// Who comes to the wrong port.
+const IPERF2: &str = "Closed: it was an iperf 2 client, which has a port of its own.";
 /// The longest omitted time, which is iperf's own limit too.
 const LONGEST_OMIT: u64 = 600;
 /// iperf's number for "too many parallel streams".
@@ -101,6 +106,9 @@ fn serve(hall: &Arc<Hall>, mut stream: TcpStream, from: SocketAddr, visit: Visit
             if let Some(why) = why {
                 hall.desk.refuse(from.ip(), why);
             }
+            if why == Some(IPERF2) {
+                deny(&hall.desk, &mut stream);
+            }
             return;
         }
     };
@@ -139,6 +147,16 @@ fn serve(hall: &Arc<Hall>, mut stream: TcpStream, from: SocketAddr, visit: Visit
     control.serve(visit);
 }
 
+/// Says no in a way that is read: a connection that is closed with bytes unread takes the word with it.
+fn deny(desk: &Desk, stream: &mut TcpStream) {
+    let told = stream
+        .write_all(&[State::AccessDenied.byte()])
+        .and_then(|()| stream.shutdown(Shutdown::Write));
+    let deadline = clock::now() + DENIED;
+    let mut rest = [0; 4_096];
+    while told.is_ok() && matches!(read(desk, stream, &mut rest, deadline), Ok(1..)) {}
+}
+
 /// Reads the 37 bytes that open every connection.
 fn cookie(
     desk: &Desk,
@@ -160,9 +178,7 @@ fn cookie(
         let letters = &cookie[..length.min(COOKIE_LENGTH - 1)];
         if !letters.iter().all(u8::is_ascii_alphanumeric) {
             return Err(Some(match letters[0] {
-                0 | b'@' | 0x80..=0xDF => {
-                    "Closed: it was an iperf 2 client, which has a port of its own."
-                }
+                0 | b'@' | 0x80..=0xDF => IPERF2,
                 0x16 => "Closed: it was a TLS client.",
                 _ if letters.starts_with(b"SSH-") => "Closed: it was an SSH client.",
                 _ if letters.contains(&b'/') => "Closed: it was an HTTP client.",
@@ -478,7 +494,7 @@ impl Control<'_> {
             let now = clock::now();
             let age = now.saturating_duration_since(start);
             if before.is_empty() && !omit.is_zero() && age >= omit {
-                before.extend(streams.iter().map(Stream::baseline));
+                before.extend(streams.iter().map(|stream| stream.line.omit(now)));
             }
             if self.hall.desk.is_stopping() {
                 return Err(Early::Server("The receiver was stopped."));

@@ -11,7 +11,7 @@ use super::desk::Seat;
 use super::iperf2_tcp::{receive, stamp};
 use super::iperf2_udp::{arrived_micros, batch, joined};
 use super::iperf3::Hall;
-use super::line::Line;
+use super::line::{Baseline, Line};
 use super::send::{self, Datagrams};
 use super::sequence::Sequence;
 use crate::measure::flow::{UdpEnd, UdpTick, Way};
@@ -200,16 +200,6 @@ enum Carrier {
     Udp(SocketAddr),
 }
 
-/// What was counted when the omitted time was over.
-#[derive(Default)]
-pub(super) struct Baseline {
-    bytes: u64,
-    datagrams_sent: u64,
-    udp: UdpTick,
-    expected: u64,
-    retransmits: Option<u64>,
-}
-
 impl Stream {
     /// Opens the account of a stream that came; `None` where it is not of the kind that was asked for.
     pub(super) fn open(
@@ -362,24 +352,9 @@ impl Stream {
         }
     }
 
-    pub(super) fn baseline(&self) -> Baseline {
-        let tally = self.line.tally();
-        Baseline {
-            bytes: tally.bytes,
-            datagrams_sent: tally.datagrams_sent,
-            udp: tally
-                .sequence
-                .as_ref()
-                .map(Sequence::counts)
-                .unwrap_or_default(),
-            expected: tally.sequence.as_ref().map_or(0, Sequence::expected),
-            retransmits: tally.retransmits(),
-        }
-    }
-
     /// What this end counted since the omitted time.
     pub(super) fn result(&self, id: u64, before: &Baseline, seconds: f64) -> StreamResult {
-        let now = self.baseline();
+        let now = self.line.baseline();
         let lost = |udp: &UdpTick| u64::try_from(udp.lost).unwrap_or(0);
         let datagrams = |at: &Baseline| {
             if self.way == Way::Send {

@@ -54,6 +54,8 @@ pub(super) struct Tally {
     acked: Option<u64>,
     /// The kernel's view of a sender, last seen.
     info: Option<TcpInfo>,
+    /// What was counted when the omitted time was over.
+    omitted: Option<Baseline>,
     first: Option<Instant>,
     last: Option<Instant>,
     ended: Option<Instant>,
@@ -62,6 +64,19 @@ pub(super) struct Tally {
     pub(super) cpu: CpuTimes,
     cpu_at: Option<(Instant, CpuTimes)>,
     told: Told,
+}
+
+/// What was counted at one instant: when the omitted time of an iperf 3 test was over.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Baseline {
+    at: Option<Instant>,
+    pub(super) bytes: u64,
+    acked: u64,
+    pub(super) datagrams_sent: u64,
+    /// Datagrams that the client had sent, as their numbers tell.
+    pub(super) expected: u64,
+    pub(super) udp: UdpTick,
+    pub(super) retransmits: Option<u64>,
 }
 
 /// What the ticks so far have told.
@@ -166,6 +181,22 @@ impl Line {
     pub(super) fn fail(&self, why: String) {
         self.tally().failed = Some(why);
         self.end();
+    }
+
+    /// What was counted until now.
+    pub(super) fn baseline(&self) -> Baseline {
+        self.tally().baseline()
+    }
+
+    /// Begins the account anew: what came until now is not in the figures at its end.
+    pub(super) fn omit(&self, now: Instant) -> Baseline {
+        let mut tally = self.tally();
+        let baseline = Baseline {
+            at: Some(now),
+            ..tally.baseline()
+        };
+        tally.omitted = Some(baseline);
+        baseline
     }
 
     /// Ends the account; nothing is counted after it.
@@ -273,30 +304,43 @@ impl Line {
     pub(super) fn summary(&self) -> (StreamEnd, Option<String>, CpuTimes) {
         let tally = self.tally();
         let since = |at: Instant| at.saturating_duration_since(self.start);
+        let before = tally.omitted.unwrap_or_default();
         let udp = match (&tally.sequence, tally.peer_udp) {
             (Some(sequence), _) => Some(UdpEnd {
-                datagrams: sequence.expected(),
-                lost: sequence.lost(),
-                out_of_order: sequence.out_of_order,
-                duplicated: Some(sequence.duplicated),
+                datagrams: sequence.expected() - before.expected,
+                lost: sequence
+                    .lost()
+                    .saturating_sub(u64::try_from(before.udp.lost).unwrap_or(0)),
+                out_of_order: sequence.out_of_order - before.udp.out_of_order,
+                duplicated: Some(sequence.duplicated - before.udp.duplicated),
                 jitter: sequence.jitter(),
-                dropped_by_receiver: Some(sequence.dropped),
+                dropped_by_receiver: Some(sequence.dropped - before.udp.dropped_by_receiver),
             }),
             (None, peer) => peer,
         };
+        let last = tally
+            .last
+            .filter(|last| before.at.is_none_or(|at| *last > at));
+        let first = before
+            .at
+            .filter(|_| last.is_some())
+            .or(tally.first.filter(|_| before.at.is_none()));
         let end = StreamEnd {
             stream: self.stream,
             way: Some(self.way),
             local: self.local,
             remote: Some(self.remote),
-            first: tally.first.map(since),
-            last: tally.last.map(since),
-            bytes: tally.bytes,
-            acked_bytes: tally.acked,
+            first: first.map(since),
+            last: last.map(since),
+            bytes: tally.bytes - before.bytes,
+            acked_bytes: tally.acked.map(|acked| acked.saturating_sub(before.acked)),
             peer_bytes: tally.peer_bytes,
-            retransmits: tally.retransmits(),
+            retransmits: tally
+                .retransmits()
+                .map(|count| count.saturating_sub(before.retransmits.unwrap_or(0))),
             rtt: tally.info.map(|info| info.rtt),
-            datagrams_sent: (tally.datagrams_sent > 0).then_some(tally.datagrams_sent),
+            datagrams_sent: (tally.datagrams_sent > 0)
+                .then_some(tally.datagrams_sent - before.datagrams_sent),
             udp,
             failed: tally.failed.clone(),
         };
@@ -312,6 +356,22 @@ impl Tally {
     pub(super) fn touch(&mut self, now: Instant) {
         self.first.get_or_insert(now);
         self.last = Some(now);
+    }
+
+    fn baseline(&self) -> Baseline {
+        Baseline {
+            at: None,
+            bytes: self.bytes,
+            acked: self.acked.unwrap_or(0),
+            datagrams_sent: self.datagrams_sent,
+            expected: self.sequence.as_ref().map_or(0, Sequence::expected),
+            udp: self
+                .sequence
+                .as_ref()
+                .map(Sequence::counts)
+                .unwrap_or_default(),
+            retransmits: self.retransmits(),
+        }
     }
 
     /// Asks the kernel how a sender is doing.

@@ -721,18 +721,28 @@ fn a_real_iperf3_prints_sane_figures_of_a_test_with_an_omitted_start() {
         test.is_sane();
         assert_eq!(test.plan.omit_s.to_bits(), 1.0_f64.to_bits());
         for stream in &test.end.streams {
-            // Ours has the start, theirs has not.
-            assert!(stream.peer_bytes.unwrap() < stream.bytes, "{stream:?}");
+            // Neither has the start, which lasted as long as the rest.
+            assert!(
+                stream.bytes > 0 && stream.first >= Some(Duration::from_secs(1)),
+                "{stream:?}"
+            );
+            assert!(stream.peer_bytes.unwrap() > 0, "{stream:?}");
+            assert!(test.ticked(stream) > stream.bytes, "{stream:?}");
         }
         if more.contains(&"-u") {
             let udp = &json["end"]["streams"][0]["udp"];
             let packets = udp["packets"].as_u64().unwrap();
             let lost = udp["lost_packets"].as_u64().unwrap();
             // What came after the start, not all of it nor nothing: a busy machine sends late ones at once.
-            let whole = test.end.streams[0].bytes / 1_000;
+            let whole = test.ticked(&test.end.streams[0]) / 1_000;
             assert!(packets > 0 && packets < whole && lost <= packets, "{udp}");
         } else {
-            let whole: u64 = test.end.streams.iter().map(|stream| stream.bytes).sum();
+            let whole: u64 = test
+                .end
+                .streams
+                .iter()
+                .map(|stream| test.ticked(stream))
+                .sum();
             for side in ["sum_sent", "sum_received"] {
                 let bytes = json["end"][side]["bytes"].as_u64().unwrap();
                 assert!(bytes > 0 && bytes < whole, "{side}: {bytes}");

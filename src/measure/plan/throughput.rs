@@ -101,6 +101,12 @@ pub const UDP_DATAGRAM: u32 = 1470;
 pub const UDP_RATE: f64 = 1_048_576.0;
 
 impl ThroughputPlan {
+    /// Whether both ends begin to count when the omitted time is over, as those of an iperf 3 test do (`-O`); iperf 2
+    /// has no such time, so its server counts from the first byte.
+    pub fn peer_omits(&self) -> bool {
+        self.dialect == Dialect::Iperf3 && self.omit_s > 0.0
+    }
+
     /// How many flows of each direction there are, in the order send, receive.
     pub const fn flows(&self) -> (u32, u32) {
         match self.direction {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::measure::flow::{FlowEnd, StreamEnd, UdpEnd, UdpTick, Way};
-use crate::measure::plan::throughput::{Dialect, Direction, Protocol, Receive, ThroughputPlan};
+use crate::measure::plan::throughput::{Direction, Protocol, Receive, ThroughputPlan};
 use crate::measure::summary::Cpu;
 use crate::measure::summary::flow::{
     IdleLoaded, StreamDatagrams, StreamFigures, ThroughputSummary, UdpFigures, Window,
@@ -123,42 +123,28 @@ struct Flow<'a> {
     span: Option<(f64, f64)>,
     /// The receiver's bytes, else acknowledged ones; `None` where nobody tells.
     best: Option<u64>,
-    /// Bytes of our own count that `best` stands for: without the omitted start where the peer leaves it out.
-    local_from_s: f64,
+    /// From when on our own count counts, in s.
+    counts_from_s: f64,
 }
 
 fn flows<'a>(fold: &'a ThroughputFold, end: &'a FlowEnd, way: Way) -> Vec<Flow<'a>> {
-    let mut flows: Vec<Flow<'a>> = end
-        .streams
+    end.streams
         .iter()
         .filter(|one| of(one).0 == way && one.failed.is_none())
         .map(|one| {
             let fold_of = fold.streams.get(&of(one));
+            let span = span_of(&fold.plan, one, fold_of);
             Flow {
                 end: one,
                 fold: fold_of,
-                span: span_of(&fold.plan, one, fold_of),
+                span,
                 best: received(&fold.plan, one),
-                local_from_s: f64::NEG_INFINITY,
+                counts_from_s: span
+                    .filter(|_| fold.plan.peer_omits())
+                    .map_or(f64::NEG_INFINITY, |(from, _)| from),
             }
         })
-        .collect();
-    if peer_omits(&fold.plan)
-        && way == Way::Send
-        && let Some((from, _)) = span(&flows)
-    {
-        for flow in &mut flows {
-            if flow.end.peer_bytes.is_some() {
-                flow.local_from_s = from + fold.plan.omit_s;
-            }
-        }
-    }
-    flows
-}
-
-/// An iperf 3 receiver begins to count when the omitted time is over.
-pub(in crate::measure) fn peer_omits(plan: &ThroughputPlan) -> bool {
-    plan.dialect == Dialect::Iperf3 && plan.omit_s > 0.0
+        .collect()
 }
 
 /// The receiver's own count of a stream, else what its kernel acknowledged; a UDP sender alone knows neither.
@@ -226,7 +212,8 @@ fn direction(fold: &ThroughputFold, end: &FlowEnd, way: Way) -> ThroughputSummar
     let flows = flows(fold, end, way);
     let whole = span(&flows);
     let seconds = whole.map_or(0.0, |(from, to)| to - from);
-    let omitted_to = whole.map_or(0.0, |(from, _)| from + plan.omit_s);
+    let omit_s = if plan.peer_omits() { 0.0 } else { plan.omit_s };
+    let omitted_to = whole.map_or(0.0, |(from, _)| from + omit_s);
     let window = overlap(&flows)
         .map(|(from, to)| (from.max(omitted_to), to))
         .filter(|(from, to)| to > from);
@@ -235,14 +222,9 @@ fn direction(fold: &ThroughputFold, end: &FlowEnd, way: Way) -> ThroughputSummar
         .filter_map(|flow| flow.rate_in(window.or(flow.span)?))
         .collect();
     let best: Option<u64> = sum_of(&flows, |flow| flow.best);
-    let counted_s = if peer_omits(plan) && way == Way::Send {
-        seconds - plan.omit_s
-    } else {
-        seconds
-    };
     let bits_per_second_whole = best
-        .filter(|_| counted_s > 0.0)
-        .map(|bytes| bytes as f64 * 8.0 / counted_s);
+        .filter(|_| seconds > 0.0)
+        .map(|bytes| bytes as f64 * 8.0 / seconds);
     let complete = !flows.is_empty() && rates.len() == flows.len();
     let bits_per_second = match window {
         Some(_) if complete => Some(rates.iter().sum()),
@@ -324,15 +306,19 @@ impl Flow<'_> {
         let (mut all, mut within) = (0.0, 0.0);
         for cell in self.fold.iter().flat_map(|fold| fold.cells.cells()) {
             let point = cell.point();
+            let counted = (self.counts_from_s, f64::INFINITY);
+            let bytes = point.bytes as f64 * inside((point.from_s, point.to_s), counted);
+            if bytes <= 0.0 {
+                continue;
+            }
             let cut = (point.from_s.max(span.0), point.to_s.min(span.1));
-            let bytes = point.bytes as f64;
-            all += bytes * inside(cut, (self.local_from_s, f64::INFINITY));
+            all += bytes;
             within += bytes * inside(cut, window);
         }
         if all > 0.0 {
             within / all
         } else {
-            inside((span.0.max(self.local_from_s), span.1), window)
+            inside(span, window)
         }
     }
 }
@@ -341,12 +327,6 @@ fn figures(fold: &ThroughputFold, end: &StreamEnd) -> StreamFigures {
     let span = span_of(&fold.plan, end, fold.streams.get(&of(end)));
     let duration_s = span.map_or(0.0, |(from, to)| to - from);
     let best = received(&fold.plan, end);
-    let omitted = if peer_omits(&fold.plan) && end.peer_bytes.is_some() && of(end).0 == Way::Send {
-        fold.plan.omit_s
-    } else {
-        0.0
-    };
-    let counted_s = duration_s - omitted;
     let sender = of(end).0 == Way::Send;
     let tcp = fold.plan.protocol == Protocol::Tcp;
     StreamFigures {
@@ -357,8 +337,8 @@ fn figures(fold: &ThroughputFold, end: &StreamEnd) -> StreamFigures {
         bytes: best.unwrap_or(0),
         duration_s,
         bits_per_second: best
-            .filter(|_| counted_s > 0.0 && end.failed.is_none())
-            .map(|bytes| bytes as f64 * 8.0 / counted_s),
+            .filter(|_| duration_s > 0.0 && end.failed.is_none())
+            .map(|bytes| bytes as f64 * 8.0 / duration_s),
         retransmits: end.retransmits,
         rtt_ms: end.rtt.map(|rtt| rtt.as_secs_f64() * 1e3),
         failed: end.failed.clone(),

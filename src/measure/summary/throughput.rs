@@ -229,13 +229,21 @@ impl ThroughputFold {
                 .map(|((way, number), stream)| {
                     let seconds = |s: f64| Duration::try_from_secs_f64(s).unwrap_or_default();
                     let sender = *way == Way::Send;
+                    let (first_s, bytes) = if self.plan.peer_omits() {
+                        let origin = self.origins.get(way).copied().unwrap_or_default();
+                        let counts_s = origin + self.plan.omit_s;
+                        let reached = stream.last_s.is_some_and(|(_, to)| to > counts_s);
+                        (reached.then_some(counts_s), stream.counted)
+                    } else {
+                        (stream.first_s, stream.bytes)
+                    };
                     StreamEnd {
                         stream: *number,
                         way: Some(*way),
-                        first: stream.first_s.map(seconds),
+                        first: first_s.map(seconds),
                         last: stream.last_s.map(|(_, to)| seconds(to)),
-                        bytes: stream.bytes,
-                        acked_bytes: (sends && sender).then_some(stream.bytes),
+                        bytes,
+                        acked_bytes: (sends && sender).then_some(bytes),
                         retransmits: stream.tcp.map(|tcp| tcp.retransmits),
                         rtt: stream.tcp.map(|tcp| tcp.last.rtt),
                         datagrams_sent: (!sends && sender).then_some(stream.datagrams_sent),

@@ -105,6 +105,8 @@ fn limits(run: &Flows<'_>) -> Vec<Limit> {
             }
         }
     }
+    // What came to nothing weighs nothing.
+    limits.retain(|limit| all == 0 || limit.share > 0.0);
     limits.sort_by(|a, b| b.share.total_cmp(&a.share));
     limits
 }

@@ -8,6 +8,8 @@ use crate::measure::verdict::flow::{Flows, OneWay, peer_name};
 use crate::measure::verdict::flow_limits;
 use crate::measure::verdict::words;
 
+/// What broke off before this never was a test.
+const AT_ONCE_S: f64 = 0.25;
 /// From this ratio on the streams share it badly.
 const UNFAIR: f64 = 2.0;
 
@@ -61,7 +63,10 @@ fn nothing(run: &Flows<'_>) -> Option<Finding> {
     let moved = run.end.streams.iter().any(|stream| stream.bytes > 0);
     let got_through = run.ways().iter().any(|one| one.bytes() > 0);
     let why = run.failed().find_map(|stream| stream.failed.as_deref());
-    if got_through || (moved && (why.is_some() || run.plan.protocol == Protocol::Udp)) {
+    let at_once = moved_for_s(run) < AT_ONCE_S;
+    let vanished = why.is_some() && !at_once;
+    let unanswered = why.is_none() && run.plan.protocol == Protocol::Udp;
+    if got_through || (moved && (vanished || unanswered)) {
         return None;
     }
     let peer = run.peer();
@@ -75,6 +80,8 @@ fn nothing(run: &Flows<'_>) -> Option<Finding> {
     titles.push(format!("No stream got anything through to {peer}"));
     let sentence = match run.end.remarks.first() {
         Some(remark) => remark.clone(),
+        // What to do is said where the reason is known.
+        None if moved && why.is_some() => "Nothing was measured.".to_owned(),
         None if why.is_some() => {
             "Nothing was measured: look whether a receiver listens there and whether a firewall lets this port through."
                 .to_owned()
@@ -84,30 +91,32 @@ fn nothing(run: &Flows<'_>) -> Option<Finding> {
     Some((titles, vec![sentence]))
 }
 
+/// How long something moved, in s.
+fn moved_for_s(run: &Flows<'_>) -> f64 {
+    let points = run.series.sums.iter().flat_map(|line| &line.points);
+    let start = run.series.load_start_s.unwrap_or(0.0);
+    points
+        .filter(|point| point.bytes > 0)
+        .map(|point| point.to_s - start)
+        .fold(0.0, f64::max)
+}
+
 /// Every stream broke off while it moved, or nothing moved any more up to the end.
 fn broken_off(run: &Flows<'_>) -> Option<Finding> {
     let streams = &run.series.streams;
     let all_failed =
         !run.end.streams.is_empty() && run.end.streams.iter().all(|stream| stream.failed.is_some());
-    let last_moved = run
-        .series
-        .sums
-        .iter()
-        .flat_map(|line| &line.points)
-        .filter(|point| point.bytes > 0)
-        .map(|point| point.to_s)
-        .fold(0.0, f64::max);
     let quiet = !streams.is_empty()
         && streams.iter().all(|stream| {
             stream
                 .silence_s
                 .is_some_and(|(from, to)| to - from >= 2.0 && to >= run.series.covers_s - 1.5)
         });
-    if !(all_failed || quiet) || last_moved <= 0.0 {
+    let lasted = moved_for_s(run);
+    if !(all_failed || quiet) || lasted <= 0.0 {
         return None;
     }
-    let start = run.series.load_start_s.unwrap_or(0.0);
-    let after = words::instant((last_moved - start).max(0.0));
+    let after = words::instant(lasted);
     let of = run.plan.sending_s().map_or_else(String::new, |planned| {
         format!(" of {}", words::instant(planned))
     });
@@ -139,6 +148,20 @@ fn unconfirmed(run: &Flows<'_>) -> Option<Finding> {
         None => "All datagrams".to_owned(),
     };
     let peer = run.peer();
+    let back = ways.iter().find_map(OneWay::rate);
+    if let Some(back) = back {
+        let back = words::bits(back);
+        return Some((
+            vec![
+                format!("{back} from {peer}; nobody confirmed what arrived there"),
+                format!("{back} from {peer}"),
+            ],
+            vec![
+                "An iperf 2 server sends no report in a full-duplex UDP test, so for the way there only what was sent is known.".to_owned(),
+                "One direction at a time, or one after the other (-r), has the report.".to_owned(),
+            ],
+        ));
+    }
     Some((
         vec![
             format!("{what} left for {peer}; nobody confirmed that any arrived"),

@@ -14,7 +14,7 @@ use super::tcp::{Receiving, Sending, is_turn};
 use super::udp::{self, Finish, Form};
 use super::udp_receiving;
 use super::{Run, RunError, Task, conclude, drive, pattern};
-use crate::measure::flow::{FlowEnd, StreamEnd, UdpEnd, Way};
+use crate::measure::flow::{FlowEnd, UdpEnd, Way};
 use crate::measure::plan::throughput::{Direction, Protocol, ThroughputPlan};
 use crate::net::connect::describe;
 use crate::net::sys::{self, Ready};
@@ -343,7 +343,6 @@ impl Course<'_, '_> {
 
     /// Our results, by the ids that both ends give the streams.
     fn results(&self, sampler: &Sampler<'_>) -> Results {
-        let ends = sampler.ends();
         let elapsed = self.context.elapsed().as_secs_f64().max(1e-9);
         let cpu = sys::process_cpu();
         let percent = |now: Duration, before: Duration| {
@@ -352,8 +351,7 @@ impl Course<'_, '_> {
         let user = percent(cpu.user, self.cpu_before.user);
         let system = percent(cpu.system, self.cpu_before.system);
         let streams = (0..).zip(self.flows).filter_map(|(place, flow)| {
-            let is_this = |end: &&StreamEnd| end.stream == flow.stream && end.way == Some(flow.way);
-            let end = ends.iter().find(is_this)?;
+            let end = sampler.whole(flow)?;
             let counted = sampler.counted(flow)?;
             let received = end.udp.filter(|_| flow.way == Way::Receive);
             let is_udp = self.context.plan.protocol == Protocol::Udp;

@@ -21,6 +21,8 @@ pub(super) struct Sampler<'s> {
     epoch: Epoch,
     interval: Duration,
     omit: Duration,
+    /// Whether the peer's counts begin when the omitted time is over.
+    peer_omits: bool,
     /// Start of the interval under way.
     from: Duration,
     /// Number of the interval under way, from 1.
@@ -79,6 +81,7 @@ impl<'s> Sampler<'s> {
             epoch,
             interval: duration(plan.interval_s).max(Duration::from_millis(10)),
             omit: duration(plan.omit_s),
+            peer_omits: plan.peer_omits(),
             from: Duration::ZERO,
             number: 1,
             tracks: Vec::new(),
@@ -182,11 +185,24 @@ impl<'s> Sampler<'s> {
         (self.sink)(batch);
     }
 
-    /// Every flow at its end, with its omitted start.
+    /// Every flow at its end; without its omitted start where the peer leaves that out too.
     pub(super) fn ends(&self) -> Vec<StreamEnd> {
-        let mut ends: Vec<StreamEnd> = self.tracks.iter().map(Track::end).collect();
+        let end = |track: &Track| {
+            if self.peer_omits {
+                track.end_counted(self.omit)
+            } else {
+                track.end()
+            }
+        };
+        let mut ends: Vec<StreamEnd> = self.tracks.iter().map(end).collect();
         ends.sort_by_key(|end| (end.way, end.stream));
         ends
+    }
+
+    /// A flow at its end, with its omitted start.
+    pub(super) fn whole(&self, flow: &Arc<Flow>) -> Option<StreamEnd> {
+        let is_it = |track: &&Track| Arc::ptr_eq(&track.flow, flow);
+        self.tracks.iter().find(is_it).map(Track::end)
     }
 
     /// A flow without its omitted start.
@@ -273,6 +289,44 @@ impl Track {
                 None => flow.peer_udp.get().copied(),
             },
             failed: flow.failed.get().cloned(),
+        }
+    }
+
+    fn end_counted(&self, omit: Duration) -> StreamEnd {
+        let whole = self.end();
+        let counted = self.counted();
+        let before = self.omitted.unwrap_or_else(|| look(&self.flow));
+        let begin = self.since + omit;
+        let lasts = whole.last.is_some_and(|last| last > begin);
+        let own = before.udp.unwrap_or_default();
+        StreamEnd {
+            first: lasts.then_some(begin),
+            last: whole.last.filter(|_| lasts),
+            bytes: counted.bytes,
+            acked_bytes: whole
+                .acked_bytes
+                .map(|bytes| bytes.saturating_sub(before.acked)),
+            // The peer's count of a flow that it sent is without the omitted time already.
+            retransmits: counted.retransmits.or(whole.retransmits),
+            datagrams_sent: whole
+                .datagrams_sent
+                .map(|sent| sent.saturating_sub(before.datagrams)),
+            udp: whole.udp.map(|udp| match before.udp {
+                Some(_) => UdpEnd {
+                    datagrams: udp.datagrams.saturating_sub(own.expected),
+                    lost: udp.lost.saturating_sub(own.counts.lost),
+                    out_of_order: udp.out_of_order.saturating_sub(own.counts.out_of_order),
+                    duplicated: udp
+                        .duplicated
+                        .map(|count| count.saturating_sub(own.counts.duplicated)),
+                    dropped_by_receiver: udp
+                        .dropped_by_receiver
+                        .map(|count| count.saturating_sub(own.dropped)),
+                    jitter: udp.jitter,
+                },
+                None => udp,
+            }),
+            ..whole
         }
     }
 

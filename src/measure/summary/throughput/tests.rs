@@ -252,7 +252,7 @@ fn the_omitted_start_is_in_the_rows_and_not_in_the_figure() {
     assert_eq!(sum_of(&rows, "SUM", "send"), total);
     assert_eq!(fold.series(&end).streams[0].bytes, 3_000_000);
 
-    // An iperf 3 receiver has not counted it either.
+    // Neither end of an iperf 3 test has counted it.
     let mut fold3 = ThroughputFold::new(&plan(
         json!({"omit_s": 2, "duration_s": 3, "dialect": "iperf3"}),
     ));
@@ -261,10 +261,18 @@ fn the_omitted_start_is_in_the_rows_and_not_in_the_figure() {
         let from = f64::from(second);
         fold3.push(&batch(from + 1.0, vec![tcp(1, from, from + 1.0, bytes)]));
     }
-    let summary = fold3.summary(&ended(5.0, vec![sent(1, 0.0, 5.0, total, Some(3_000_000))]));
+    let summary = fold3.summary(&ended(
+        5.0,
+        vec![sent(1, 2.0, 5.0, 3_000_000, Some(3_000_000))],
+    ));
     near(summary.bits_per_second, 8e6);
     near(summary.bits_per_second_whole, 8e6);
     near(summary.streams[0].bits_per_second, 8e6);
+    assert_eq!(summary.bytes_received, Some(3_000_000));
+    near(Some(summary.duration_s), 3.0);
+    let so_far = fold3.summary(&fold3.so_far());
+    near(so_far.bits_per_second, 8e6);
+    assert_eq!(so_far.bytes_sent, Some(3_000_000));
 }
 
 #[test]
