@@ -1,6 +1,7 @@
 //! A run as server-sent events.
 
 use std::convert::Infallible;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +9,8 @@ use axum::extract::{Path, Request, State as Shared};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
-use futures_util::StreamExt;
+use futures_util::{Stream, StreamExt};
+use tokio::sync::{OwnedSemaphorePermit, TryAcquireError};
 
 use super::Api;
 use super::problem::{Answer, Problem};
@@ -27,11 +29,7 @@ pub(super) async fn events(
     request: Request,
 ) -> Answer<Response> {
     let number = run_id(&id)?;
-    let after: Option<u64> = request
-        .headers()
-        .get("last-event-id")
-        .and_then(|value| value.to_str().ok())
-        .and_then(|value| value.trim().parse().ok());
+    let after: Option<u64> = last_seen(&request);
     let run = find(&api, &id).await?;
     if let Some(after) = after
         && run.state.is_final()
@@ -40,25 +38,48 @@ pub(super) async fn events(
         // The watcher has seen the end: this status tells a browser not to come again.
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
-    let Ok(permit) = Arc::clone(&api.streams).try_acquire_owned() else {
-        return Err(Problem::busy(format!(
-            "{MAX_STREAMS} live views are open already. Close one, or read the run without its events."
-        )));
-    };
+    let permit = Arc::clone(&api.streams).try_acquire_owned();
     let Some(events) = api.state.supervisor.events(number, after).await? else {
         return Err(Problem::no_run(&id));
     };
-    let stream = events.map(move |event| {
-        // The place among the streams is free again when the stream is dropped.
+    stream(
+        permit,
+        events.map(|event| {
+            Ok::<_, Infallible>(
+                Event::default()
+                    .id(event.id.to_string())
+                    .event(event.kind.word())
+                    .data(event.json),
+            )
+        }),
+    )
+}
+
+/// The last event that a watcher saw, where it says so.
+pub(super) fn last_seen<T: FromStr>(request: &Request) -> Option<T> {
+    request
+        .headers()
+        .get("last-event-id")
+        .and_then(|value| value.to_str().ok())
+        .and_then(|value| value.trim().parse().ok())
+}
+
+/// The events as a reply, with a place among the streams that is free again when the reply ends.
+pub(super) fn stream(
+    permit: Result<OwnedSemaphorePermit, TryAcquireError>,
+    events: impl Stream<Item = Result<Event, Infallible>> + Send + 'static,
+) -> Answer<Response> {
+    let Ok(permit) = permit else {
+        return Err(Problem::busy(format!(
+            "{MAX_STREAMS} live views are open already. Close one, or read it without its events."
+        )));
+    };
+    let held = events.map(move |event| {
         let _held = &permit;
-        let event = Event::default()
-            .id(event.id.to_string())
-            .event(event.kind.word())
-            .data(event.json);
-        Ok::<_, Infallible>(event)
+        event
     });
     let heartbeat = KeepAlive::new().interval(HEARTBEAT);
-    let mut response = Sse::new(stream).keep_alive(heartbeat).into_response();
+    let mut response = Sse::new(held).keep_alive(heartbeat).into_response();
     response
         .headers_mut()
         .insert("x-accel-buffering", HeaderValue::from_static("no"));

@@ -65,14 +65,10 @@ impl Page {
                 filter.baseline = Some(flag);
             }
             "limit" => {
-                let number = value.parse().ok();
-                self.limit = number
-                    .filter(|limit| (1..=MAX_LIMIT).contains(limit))
-                    .ok_or_else(|| format!("The limit is a whole number from 1 to {MAX_LIMIT}."))?;
+                self.limit = limit(&value, MAX_LIMIT)?;
             }
             "before" => {
-                let id = value.parse().ok().filter(|id: &i64| *id > 0);
-                self.before = Some(id.ok_or("before is the id of a run.")?);
+                self.before = Some(before(&value, "a run")?);
             }
             "from" => filter.from = Some(time(&value)?),
             "until" => filter.until = Some(time(&value)?),
@@ -85,6 +81,20 @@ impl Page {
         }
         Ok(())
     }
+}
+
+/// The size of a page.
+pub(super) fn limit(text: &str, most: usize) -> Result<usize, String> {
+    let number = text.parse().ok();
+    number
+        .filter(|limit| (1..=most).contains(limit))
+        .ok_or_else(|| format!("The limit is a whole number from 1 to {most}."))
+}
+
+/// The id before which a page begins.
+pub(super) fn before(text: &str, of: &str) -> Result<i64, String> {
+    let id = text.parse().ok().filter(|id: &i64| *id > 0);
+    id.ok_or_else(|| format!("before is the id of {of}."))
 }
 
 fn time(text: &str) -> Result<jiff::Timestamp, String> {

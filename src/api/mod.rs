@@ -2,6 +2,7 @@
 
 mod body;
 mod events;
+mod experiments;
 mod list;
 mod metrics;
 mod node;
@@ -54,7 +55,7 @@ struct Api {
 const JSON: &str = "application/json";
 const NONE: &str = "";
 
-const CALLS: [Call; 21] = [
+const CALLS: &[Call] = &[
     Call {
         method: "GET",
         path: "/api/runs",
@@ -148,6 +149,76 @@ const CALLS: [Call; 21] = [
         reply: (200, "text/event-stream", None),
         faults: &[204, 404, 503],
         handler: || get(events::events),
+    },
+    Call {
+        method: "GET",
+        path: "/api/experiments",
+        summary: "Lists experiments, newest first; their points without figures.",
+        query: &[
+            ("kind", "Only this kind: sweep, series or paired."),
+            ("state", "Only experiments in this state."),
+            ("limit", "At most this many, 1 to 100; 20 when not given."),
+            (
+                "before",
+                "Only experiments with a smaller id: the `next` of the page before.",
+            ),
+        ],
+        body: None,
+        reply: (200, JSON, Some("ExperimentList")),
+        faults: &[422],
+        handler: || get(experiments::list),
+    },
+    Call {
+        method: "POST",
+        path: "/api/experiments",
+        summary: "Starts an experiment: a plan varied (vary), repeated, or two in turn (paired). \
+                  Its runs go one after another.",
+        query: &[],
+        body: Some("NewExperiment"),
+        reply: (201, JSON, Some("Experiment")),
+        faults: &[400, 413, 415, 422, 503, 507],
+        handler: || post(experiments::start),
+    },
+    Call {
+        method: "GET",
+        path: "/api/experiments/{id}",
+        summary: "Shows an experiment with its runs so far.",
+        query: &[],
+        body: None,
+        reply: (200, JSON, Some("Experiment")),
+        faults: &[404],
+        handler: || get(experiments::show),
+    },
+    Call {
+        method: "DELETE",
+        path: "/api/experiments/{id}",
+        summary: "Deletes an experiment that has ended, with all its runs.",
+        query: &[],
+        body: None,
+        reply: (204, NONE, None),
+        faults: &[404, 409],
+        handler: || delete(experiments::delete),
+    },
+    Call {
+        method: "POST",
+        path: "/api/experiments/{id}/cancel",
+        summary: "Stops an experiment that waits or runs; it ends cancelled with the runs that it has.",
+        query: &[],
+        body: None,
+        reply: (202, JSON, Some("Experiment")),
+        faults: &[404, 409],
+        handler: || post(experiments::cancel),
+    },
+    Call {
+        method: "GET",
+        path: "/api/experiments/{id}/events",
+        summary: "Sends the runs that have ended and what comes as events: point, progress, and state at the end. \
+                  Last-Event-ID resumes; 204 says that the end was seen before.",
+        query: &[],
+        body: None,
+        reply: (200, "text/event-stream", None),
+        faults: &[204, 404, 503],
+        handler: || get(experiments::events),
     },
     Call {
         method: "GET",
@@ -301,10 +372,10 @@ pub fn router(state: AppState) -> Router {
     let api = Api {
         state,
         streams: Arc::new(Semaphore::new(events::MAX_STREAMS)),
-        description: Arc::new(openapi::describe(&CALLS)),
+        description: Arc::new(openapi::describe(CALLS)),
     };
     let mut paths: BTreeMap<&str, (Vec<&str>, MethodRouter<Api>)> = BTreeMap::new();
-    for call in &CALLS {
+    for call in CALLS {
         let (methods, routes) = paths.entry(call.path).or_default();
         methods.push(call.method);
         if call.method == "GET" {

@@ -70,6 +70,14 @@ impl Problem {
         Self::new(StatusCode::NOT_FOUND, format!("There is no run {shown}."))
     }
 
+    pub(super) fn no_experiment(id: &str) -> Self {
+        let shown: String = id.chars().take(32).collect();
+        Self::new(
+            StatusCode::NOT_FOUND,
+            format!("There is no experiment {shown}."),
+        )
+    }
+
     pub(super) fn no_peer(name: &str) -> Self {
         let shown: String = name.chars().take(64).collect();
         Self::new(
@@ -124,6 +132,13 @@ impl From<StoreError> for Problem {
 
 impl From<LaunchError> for Problem {
     fn from(error: LaunchError) -> Self {
+        Self::of_launch(error, "url")
+    }
+}
+
+impl Problem {
+    /// A refused launch; a target that tests must not go to is this field's fault.
+    pub(super) fn of_launch(error: LaunchError, field: &str) -> Self {
         let detail = error.to_string();
         match error {
             LaunchError::Refused {
@@ -131,10 +146,12 @@ impl From<LaunchError> for Problem {
                 registrable,
             } => Self {
                 more: registrable.map_or(More::Nothing, More::Registrable),
-                ..Self::field("url", sentence)
+                ..Self::field(field, sentence)
             },
             LaunchError::Invalid(errors) => Self::invalid(errors),
-            LaunchError::QueueFull | LaunchError::Draining => Self::busy(detail),
+            LaunchError::QueueFull | LaunchError::TooManyExperiments | LaunchError::Draining => {
+                Self::busy(detail)
+            }
             LaunchError::DiskFull(_) => Self::new(StatusCode::INSUFFICIENT_STORAGE, detail),
             LaunchError::Storage(_) => Self::new(StatusCode::INTERNAL_SERVER_ERROR, detail),
         }

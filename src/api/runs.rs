@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::body;
 use super::problem::{Answer, Problem};
 use super::{Api, actor};
-use crate::measure::command_line::{self, WordNote};
+use crate::measure::command_line;
 use crate::measure::plan::{Caps, FieldError, Plan};
 use crate::measure::run::{Origin, Run};
 use crate::store::Patch;
@@ -57,13 +57,7 @@ fn read_launch(
     errors.extend(check_note(&note));
     let tags = read_tags(object, &mut errors).unwrap_or_default();
     let objectives = text(object, "objective", &mut errors);
-    let token = text(object, "form_token", &mut errors);
-    if token.len() > 128 {
-        errors.push(fault(
-            "form_token",
-            "A form token has at most 128 characters.",
-        ));
-    }
+    let form_token = read_token(object, &mut errors);
     let command = object.get("command").filter(|value| !value.is_null());
     let given = object.get("plan").filter(|value| !value.is_null());
     let plan = match (command, given) {
@@ -100,38 +94,20 @@ fn read_launch(
         objectives,
         actor,
         origin: Origin::Local,
-        form_token: Some(token).filter(|token| !token.is_empty()),
+        form_token,
+        member: None,
     })
 }
 
 /// Reads a pasted line; every word that is not understood is named.
 fn read_command(line: &str, caps: &Caps) -> Result<Plan, Vec<FieldError>> {
-    let reading = command_line::read(line);
-    if let Some(plan) = &reading.plan
-        && reading.problems.is_empty()
-    {
-        return Plan::from_json(plan, caps);
+    match command_line::plan_of(line) {
+        Ok(plan) => Plan::from_json(&plan, caps),
+        Err(problems) => Err(problems
+            .into_iter()
+            .map(|problem| fault("command", problem))
+            .collect()),
     }
-    let mut errors: Vec<FieldError> = reading
-        .problems
-        .into_iter()
-        .map(|problem| fault("command", problem))
-        .collect();
-    for word in reading.words {
-        let named = errors
-            .iter()
-            .any(|error| error.message.contains(&word.text));
-        if word.note == WordNote::NotUnderstood && !named {
-            errors.push(fault(
-                "command",
-                format!("{}: {}.", word.text, word.meaning),
-            ));
-        }
-    }
-    if errors.is_empty() {
-        errors.push(fault("command", "This line cannot be read."));
-    }
-    Err(errors)
 }
 
 pub(super) fn fault(field: &str, message: impl Into<String>) -> FieldError {
@@ -141,8 +117,23 @@ pub(super) fn fault(field: &str, message: impl Into<String>) -> FieldError {
     }
 }
 
+/// What marks one sending of a form.
+pub(super) fn read_token(
+    object: &Map<String, Value>,
+    errors: &mut Vec<FieldError>,
+) -> Option<String> {
+    let token = text(object, "form_token", errors);
+    if token.len() > 128 {
+        errors.push(fault(
+            "form_token",
+            "A form token has at most 128 characters.",
+        ));
+    }
+    Some(token).filter(|token| !token.is_empty())
+}
+
 /// A text that may be absent or null: empty then.
-fn text(object: &Map<String, Value>, key: &str, errors: &mut Vec<FieldError>) -> String {
+pub(super) fn text(object: &Map<String, Value>, key: &str, errors: &mut Vec<FieldError>) -> String {
     match object.get(key) {
         None | Some(Value::Null) => String::new(),
         Some(Value::String(text)) => text.clone(),
@@ -153,7 +144,10 @@ fn text(object: &Map<String, Value>, key: &str, errors: &mut Vec<FieldError>) ->
     }
 }
 
-fn read_tags(object: &Map<String, Value>, errors: &mut Vec<FieldError>) -> Option<Vec<String>> {
+pub(super) fn read_tags(
+    object: &Map<String, Value>,
+    errors: &mut Vec<FieldError>,
+) -> Option<Vec<String>> {
     let value = object.get("tags").filter(|value| !value.is_null())?;
     if let Ok(tags) = serde_json::from_value::<Vec<String>>(value.clone()) {
         errors.extend(check_tags(&tags));

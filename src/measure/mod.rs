@@ -3,6 +3,7 @@
 pub mod arrivals;
 pub mod command_line;
 pub mod documented_caps;
+pub mod experiment;
 pub mod flow;
 pub mod flow_series;
 pub mod fold;

@@ -40,6 +40,7 @@ impl Notebook {
             tags: Vec::new(),
             objective: options.objective.clone().unwrap_or_default(),
             form_token: None,
+            member: None,
             created_at: run.created_at,
         };
         let inserted = runtime.block_on(store.insert_run(new)).map_err(failed)?;

@@ -2,6 +2,7 @@
 
 mod decode;
 mod error;
+mod experiments;
 mod flows;
 mod history;
 mod open;
@@ -19,9 +20,10 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 pub use error::StoreError;
+pub use experiments::{ExperimentEnd, ExperimentFilter, NewExperiment};
 pub use history::Filter;
 pub use peers::{Peer, Ports, Removal};
-pub use runs::{Finish, Inserted, NewRun, Patch};
+pub use runs::{Finish, Inserted, Member, NewRun, Patch};
 pub use samples::SampleChunk;
 
 /// The file inside the data folder.

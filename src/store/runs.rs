@@ -1,6 +1,7 @@
 //! One run: asked for, started, ended, annotated, deleted.
 
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
+use serde_json::{Map, Value};
 
 use super::decode::{self, RUN_COLUMNS, to_json, word};
 use super::flows;
@@ -31,8 +32,21 @@ pub struct NewRun {
     pub objective: String,
     /// Marks one sending of a form: a second run with the same one is the first again.
     pub form_token: Option<String>,
+    /// The experiment that it belongs to.
+    pub member: Option<Member>,
     /// When it was asked for.
     pub created_at: jiff::Timestamp,
+}
+
+/// A run's place in an experiment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Member {
+    /// The experiment.
+    pub experiment: i64,
+    /// What was varied.
+    pub point: Map<String, Value>,
+    /// Which repeat of that, from 1.
+    pub repeat: u32,
 }
 
 /// What became of a [`NewRun`].
@@ -245,14 +259,15 @@ fn insert(transaction: &Transaction<'_>, new: &NewRun) -> Result<Inserted, Store
     {
         return Ok(Inserted::Before(id));
     }
+    let member = new.member.as_ref();
     let target = new.plan.target();
     let endpoints = new.plan.endpoints();
     let first = endpoints.first();
     let host = first.map_or("", |endpoint| endpoint.host.as_str());
     let authority = first.map(ToString::to_string).unwrap_or_default();
     transaction.execute(
-        "INSERT INTO runs (kind, state, origin, actor, node, target, authority, host, created_at_ms, form_token, command, note)
-         VALUES (?1, 'queued', ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+        "INSERT INTO runs (kind, state, origin, actor, node, target, authority, host, created_at_ms, form_token, command, note, experiment, repeat)
+         VALUES (?1, 'queued', ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
         params![
             new.plan.kind().word(),
             word(new.origin),
@@ -265,12 +280,19 @@ fn insert(transaction: &Transaction<'_>, new: &NewRun) -> Result<Inserted, Store
             new.form_token,
             new.command,
             new.note,
+            member.map(|member| member.experiment),
+            member.map(|member| member.repeat),
         ],
     )?;
     let id = transaction.last_insert_rowid();
     transaction.execute(
-        "INSERT INTO run_documents (run, plan, objective) VALUES (?1, ?2, ?3)",
-        params![id, to_json(&new.plan)?, new.objective],
+        "INSERT INTO run_documents (run, plan, objective, point) VALUES (?1, ?2, ?3, ?4)",
+        params![
+            id,
+            to_json(&new.plan)?,
+            new.objective,
+            member.map(|member| to_json(&member.point)).transpose()?,
+        ],
     )?;
     insert_tags(transaction, id, &new.tags)?;
     index_text(transaction, id)?;

@@ -7,14 +7,16 @@ use tokio::sync::oneshot;
 use super::instrument::Found;
 use super::live::Live;
 use super::texts::{check_note, check_tags};
-use super::{Core, MIN_FREE_BYTES, QUEUE_PLACES, Supervisor, now, number_places};
+use super::{
+    Core, EXPERIMENT_PLACES, MIN_FREE_BYTES, QUEUE_PLACES, Supervisor, now, number_places,
+};
 use crate::guard::target::Refusal;
 use crate::measure::command_line;
 use crate::measure::objective::Objectives;
 use crate::measure::plan::{Endpoint, FieldError, Plan};
 use crate::measure::run::{Origin, Run, State};
 use crate::net::sys;
-use crate::store::{Finish, Inserted, NewRun, StoreError};
+use crate::store::{Finish, Inserted, Member, NewRun, StoreError};
 
 /// Said of a run whose asker was told "try again" or hung up before it was stored.
 const ABANDONED: &str =
@@ -39,6 +41,8 @@ pub struct Launch {
     pub origin: Origin,
     /// Marks one sending of a form: the second with the same one gets the first one's run.
     pub form_token: Option<String>,
+    /// The experiment that it belongs to.
+    pub member: Option<Member>,
 }
 
 /// Why a run was not put into the queue.
@@ -55,6 +59,8 @@ pub enum LaunchError {
     Invalid(Vec<FieldError>),
     /// All places are taken.
     QueueFull,
+    /// As many experiments wait as may.
+    TooManyExperiments,
     /// The program is about to end.
     Draining,
     /// Too little space on the disk; the sentence says how much.
@@ -85,6 +91,10 @@ impl std::fmt::Display for LaunchError {
             Self::QueueFull => write!(
                 f,
                 "The queue is full: {QUEUE_PLACES} runs wait already. Cancel one, or try again when one has ended."
+            ),
+            Self::TooManyExperiments => write!(
+                f,
+                "{EXPERIMENT_PLACES} experiments wait already. Cancel one, or try again when one has ended."
             ),
             Self::Draining => f.write_str("This server is about to stop and takes no more runs."),
         }
@@ -174,6 +184,7 @@ impl Supervisor {
                 tags: launch.tags,
                 objective: objective.clone(),
                 form_token: launch.form_token,
+                member: launch.member,
                 created_at: now(),
             })
             .await?;
@@ -258,7 +269,7 @@ impl Core {
     }
 
     /// A run that could not be stored to its end is not begun.
-    fn check_disk(&self) -> Result<(), LaunchError> {
+    pub(super) fn check_disk(&self) -> Result<(), LaunchError> {
         let Ok(free) = sys::free_bytes(self.store.path()) else {
             return Ok(());
         };

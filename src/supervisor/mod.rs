@@ -2,6 +2,7 @@
 
 mod events;
 mod execute;
+mod experiments;
 mod instrument;
 mod launch;
 mod live;
@@ -25,6 +26,8 @@ use crate::net::clock;
 use crate::store::{Finish, Patch, Store, StoreError};
 
 pub use events::{Event, EventKind};
+use experiments::Courses;
+pub use experiments::{EXPERIMENT_PLACES, ExperimentEvent, ExperimentEventKind, ExperimentLaunch};
 pub use instrument::{Found, Instrument, Pinned, StopHandle};
 pub use launch::{Launch, LaunchError};
 use live::{Cause, Live};
@@ -69,7 +72,7 @@ pub struct LiveView {
     pub intervals: Vec<Interval>,
 }
 
-/// The queue and the run in progress; clones share them.
+/// The queue, the run and the experiment in progress; clones share them.
 #[derive(Clone)]
 pub struct Supervisor {
     core: Arc<Core>,
@@ -87,6 +90,10 @@ struct Core {
     /// Tells `shutdown` that the last run has ended.
     idle: tokio::sync::Notify,
     receivers: Receivers,
+    /// Experiments that wait, and the one that runs.
+    courses: Courses,
+    /// Whether the program is about to end, for those who wait for something else.
+    closing: tokio::sync::watch::Sender<bool>,
     /// The last check of each peer.
     checks: Mutex<VecDeque<PeerCheck>>,
 }
@@ -116,13 +123,17 @@ impl Supervisor {
             wake: Condvar::new(),
             idle: tokio::sync::Notify::new(),
             receivers,
+            courses: Courses::default(),
+            closing: tokio::sync::watch::Sender::new(false),
             checks: Mutex::default(),
         });
         let worker = Arc::clone(&core);
         std::thread::Builder::new()
             .name("runs".into())
             .spawn(move || run_in_turn(&worker))?;
-        Ok(Self { core })
+        let supervisor = Self { core };
+        tokio::spawn(experiments::drive_all(supervisor.clone()));
+        Ok(supervisor)
     }
 
     /// Where runs may be sent.
@@ -208,6 +219,8 @@ impl Supervisor {
     /// Ends the run in progress, all that wait and all that are received as `interrupted`, and returns when that is
     /// on disk.
     pub async fn shutdown(&self) {
+        self.core.line().draining = true;
+        self.core.closing.send_replace(true);
         let receivers = self.core.close_receivers();
         tokio::join!(receivers, self.shutdown_line());
     }
@@ -237,6 +250,17 @@ impl Supervisor {
             }
             ended.await;
         }
+    }
+
+    fn is_draining(&self) -> bool {
+        *self.core.closing.borrow()
+    }
+
+    /// Returns when the program is about to end.
+    async fn draining(&self) {
+        let mut closing = self.core.closing.subscribe();
+        // The sender lives as long as this.
+        let _ = closing.wait_for(|closing| *closing).await;
     }
 
     fn find(&self, id: i64) -> Option<Arc<Live>> {

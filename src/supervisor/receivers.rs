@@ -418,6 +418,7 @@ impl Book {
             tags: Vec::new(),
             objective: String::new(),
             form_token: None,
+            member: None,
             created_at: now(),
         }))?;
         let (Inserted::New(run) | Inserted::Before(run)) = inserted;

@@ -16,6 +16,7 @@ mod browser;
 mod chart;
 mod chart_runs;
 mod crash;
+mod experiments;
 mod flow_chart;
 mod flow_chart_runs;
 mod flow_pages;

@@ -54,6 +54,7 @@ fn new_run(plan: Plan) -> NewRun {
         tags: Vec::new(),
         objective: String::new(),
         form_token: None,
+        member: None,
         created_at: time(1_000),
     }
 }

@@ -2,7 +2,8 @@
 
 use crate::dashboard::run::rail::Fact;
 use crate::dashboard::words::{self, DASH};
-use crate::measure::plan::throughput::{Dialect, Direction, Protocol, ThroughputPlan};
+use crate::measure::experiment::planned_bytes;
+use crate::measure::plan::throughput::{Direction, Protocol, ThroughputPlan};
 use crate::measure::plan::{Kind, PingPlan, Plan};
 
 /// One line about this machine.
@@ -74,7 +75,6 @@ fn requests(plan: &Plan) -> Vec<Fact> {
 
 fn throughput(plan: &ThroughputPlan) -> Vec<Fact> {
     let both = matches!(plan.direction, Direction::Both | Direction::InTurn);
-    let ways = if both { 2.0 } else { 1.0 };
     let streams = f64::from(plan.streams);
     let mut out = vec![
         fact(
@@ -100,19 +100,7 @@ fn throughput(plan: &ThroughputPlan) -> Vec<Fact> {
             None => "all that the path takes".to_owned(),
         },
     ));
-    let bytes = match (plan.bytes, rate, plan.duration_s) {
-        (Some(bytes), ..) => {
-            let each = if plan.dialect == Dialect::Iperf2 {
-                streams
-            } else {
-                1.0
-            };
-            Some(bytes as f64 * each * ways)
-        }
-        (None, Some(rate), Some(seconds)) => Some(rate * seconds / 8.0 * ways),
-        _ => None,
-    };
-    if let Some(bytes) = bytes {
+    if let Some(bytes) = planned_bytes(plan) {
         out.push(fact("Data", words::bytes(bytes)));
     }
     if plan.protocol == Protocol::Udp {

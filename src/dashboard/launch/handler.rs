@@ -174,6 +174,7 @@ pub async fn submit(
         actor: "local".to_owned(),
         origin: Origin::Local,
         form_token: token,
+        member: None,
         plan,
     };
     if asked == Asked::ToCheck {
@@ -245,7 +246,7 @@ fn refuse(outcome: &mut Outcome, error: LaunchError, values: &Values) {
                 .into_iter()
                 .map(|error| (form::field_for(&error.field, values), error.message)),
         ),
-        LaunchError::QueueFull | LaunchError::Draining => {
+        LaunchError::QueueFull | LaunchError::TooManyExperiments | LaunchError::Draining => {
             outcome.status = StatusCode::SERVICE_UNAVAILABLE;
             outcome.faults.push((String::new(), error.to_string()));
         }

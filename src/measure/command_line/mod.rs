@@ -155,6 +155,30 @@ pub fn read(line: &str) -> Reading {
     reading
 }
 
+/// The plan's JSON that a pasted line means.
+///
+/// # Errors
+/// Sentences that say what to change: each problem, and each word that was not understood.
+pub fn plan_of(line: &str) -> Result<Value, Vec<String>> {
+    let reading = read(line);
+    if let Some(plan) = reading.plan
+        && reading.problems.is_empty()
+    {
+        return Ok(plan);
+    }
+    let mut problems = reading.problems;
+    for word in reading.words {
+        let named = problems.iter().any(|problem| problem.contains(&word.text));
+        if word.note == WordNote::NotUnderstood && !named {
+            problems.push(format!("{}: {}.", word.text, word.meaning));
+        }
+    }
+    if problems.is_empty() {
+        problems.push("This line cannot be read.".to_owned());
+    }
+    Err(problems)
+}
+
 /// Reads a line that is split into words already, as the arguments of `tidemark run` are.
 pub fn read_words(words: &[String]) -> Reading {
     let mut draft = Draft::default();

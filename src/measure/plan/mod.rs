@@ -96,6 +96,17 @@ pub struct Caps {
     pub max_connections: u64,
 }
 
+impl Caps {
+    /// No limit at all: for what was within the limits when it was stored.
+    pub const NONE: Self = Self {
+        max_rate: f64::MAX,
+        max_users: u32::MAX,
+        max_streams: u32::MAX,
+        max_duration_s: f64::MAX,
+        max_connections: u64::MAX,
+    };
+}
+
 impl Default for Caps {
     fn default() -> Self {
         Self {

@@ -13,7 +13,7 @@ mod limits;
 mod live;
 mod patterns;
 mod titles;
-mod words;
+pub(in crate::measure) mod words;
 
 use crate::measure::fold::{End, Series};
 use crate::measure::plan::Plan;

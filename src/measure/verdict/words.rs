@@ -14,28 +14,28 @@ const LONGEST_NAME: usize = 32;
 const LONGEST_TITLE: usize = 100;
 
 /// A count, its digits grouped.
-pub(super) fn count(n: u64) -> String {
+pub(in crate::measure) fn count(n: u64) -> String {
     units::grouped(n)
 }
 
 /// A count with the word for one or for several: `1 request`, `2 requests`.
-pub(super) fn counted(n: u64, one: &str, several: &str) -> String {
+pub(in crate::measure) fn counted(n: u64, one: &str, several: &str) -> String {
     let word = if n == 1 { one } else { several };
     format!("{}{NO_BREAK}{word}", count(n))
 }
 
 /// A time in ms with a fitting unit.
-pub(super) fn time(ms: f64) -> String {
+pub(in crate::measure) fn time(ms: f64) -> String {
     whole(&units::ms_text(ms))
 }
 
 /// A time in s with a fitting unit.
-pub(super) fn seconds(s: f64) -> String {
+pub(in crate::measure) fn seconds(s: f64) -> String {
     whole(&units::seconds_text(s))
 }
 
 /// An instant of a run: tenths of a second only near its start.
-pub(super) fn instant(s: f64) -> String {
+pub(in crate::measure) fn instant(s: f64) -> String {
     let digits = if s >= 20.0 {
         s.round()
     } else {
@@ -45,22 +45,22 @@ pub(super) fn instant(s: f64) -> String {
 }
 
 /// A rate of requests.
-pub(super) fn rate(per_s: f64) -> String {
+pub(in crate::measure) fn rate(per_s: f64) -> String {
     format!("{}{NO_BREAK}req/s", units::significant(per_s))
 }
 
 /// A rate of bits.
-pub(super) fn bits(per_s: f64) -> String {
+pub(in crate::measure) fn bits(per_s: f64) -> String {
     whole(&units::bits_per_second_text(per_s))
 }
 
 /// A size in bytes with a decimal prefix.
-pub(super) fn bytes(n: u64) -> String {
+pub(in crate::measure) fn bytes(n: u64) -> String {
     whole(&units::bytes_text(n as f64))
 }
 
 /// Names in a row: `1, 2 and 3`, cut after six.
-pub(super) fn listed(names: &[String]) -> String {
+pub(in crate::measure) fn listed(names: &[String]) -> String {
     match names {
         [] => String::new(),
         [one] => one.clone(),
@@ -70,7 +70,7 @@ pub(super) fn listed(names: &[String]) -> String {
 }
 
 /// A share from 0 to 1 as a percentage; what is not quite all or quite nothing is not shown as that.
-pub(super) fn percent(share: f64) -> String {
+pub(in crate::measure) fn percent(share: f64) -> String {
     if share > 0.999 && share < 1.0 {
         format!(">{NO_BREAK}99.9{NO_BREAK}%")
     } else if share > 0.0 && share < 0.000_1 {
@@ -85,7 +85,7 @@ fn whole(text: &str) -> String {
 }
 
 /// Host and port (where it is not the scheme's own) for a title; `fallback` for a name too long for one.
-pub(super) fn host(url: &Url, fallback: &str) -> String {
+pub(in crate::measure) fn host(url: &Url, fallback: &str) -> String {
     let host = url.host_str().unwrap_or_default();
     let name = match url.port() {
         Some(port) => format!("{host}:{port}"),
@@ -95,7 +95,7 @@ pub(super) fn host(url: &Url, fallback: &str) -> String {
 }
 
 /// A name, or the fallback where it is empty or too long for a title.
-pub(super) fn short(name: &str, fallback: &str) -> String {
+pub(in crate::measure) fn short(name: &str, fallback: &str) -> String {
     if name.is_empty() || name.chars().count() > LONGEST_NAME || name.chars().any(char::is_control)
     {
         fallback.to_owned()
@@ -105,7 +105,10 @@ pub(super) fn short(name: &str, fallback: &str) -> String {
 }
 
 /// The first of these that fits into a title.
-pub(super) fn first_that_fits(titles: impl IntoIterator<Item = String>, neutral: &str) -> String {
+pub(in crate::measure) fn first_that_fits(
+    titles: impl IntoIterator<Item = String>,
+    neutral: &str,
+) -> String {
     titles
         .into_iter()
         .find(|title| title.chars().count() <= LONGEST_TITLE)

@@ -233,6 +233,16 @@ impl Notebook {
         Reply::read(self.router.clone().oneshot(request).await.unwrap()).await
     }
 
+    /// A stream of events from where a watcher was.
+    pub async fn resume(&self, path: &str, after: i64) -> Reply {
+        let request = Request::builder()
+            .uri(path)
+            .header("last-event-id", after.to_string())
+            .body(Body::empty())
+            .unwrap();
+        Reply::read(self.router.clone().oneshot(request).await.unwrap()).await
+    }
+
     pub async fn launch(&self, plan: Value) -> i64 {
         let reply = self
             .call("POST", "/api/runs", Some(json!({ "plan": plan })))

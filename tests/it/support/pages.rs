@@ -182,6 +182,7 @@ impl Pages {
             actor: "local".into(),
             origin: tidemark::measure::run::Origin::Local,
             form_token: None,
+            member: None,
         };
         self.state.supervisor.launch(launch).await.unwrap()
     }

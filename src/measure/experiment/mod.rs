@@ -1,0 +1,26 @@
+//! Experiments: several runs of one plan with something varied (sweep), repeated (series), or of two plans in turn
+//! (paired); what is asked for, in which order it runs, and what the runs come to together.
+
+mod design;
+mod driver;
+mod estimate;
+mod figure;
+mod finding;
+mod paired;
+mod read;
+mod record;
+mod settle;
+mod sweep;
+#[cfg(test)]
+mod tests;
+
+pub use design::{Arm, Order, Paired, Spec, Varied};
+pub use driver::{Driver, Key, Next, Step};
+pub use estimate::{Estimate, estimate, planned_bytes};
+pub use figure::{Figure, figure, figure_of_kind};
+pub use finding::{Finding, finding};
+pub use paired::{Ratio, ratio, ratio_of_pairs};
+pub use read::{MAX_ARMS, MAX_PAUSE_S, MAX_RUNS, MAX_TIME_S};
+pub use record::{Experiment, ExperimentKind, ExperimentState, Point};
+pub use settle::settled_at;
+pub use sweep::{Knee, Level, knee, levels};
