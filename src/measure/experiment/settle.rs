@@ -22,7 +22,8 @@ pub fn settled_at(medians: &[Option<f64>]) -> Option<u32> {
 fn is_same(before: Option<f64>, after: Option<f64>) -> bool {
     match (before, after) {
         (Some(before), Some(after)) => {
-            before == after || (after - before).abs() < SAME * before.abs()
+            let moved = (after - before).abs();
+            moved <= 0.0 || moved < SAME * before.abs()
         }
         _ => false,
     }

@@ -117,6 +117,7 @@ fn a_varied_field_may_be_missing_in_the_base_and_replaces_its_rivals() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn what_cannot_be_is_refused_on_its_field() {
     let base = rate();
     for (value, field, words) in [
