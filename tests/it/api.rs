@@ -301,7 +301,7 @@ async fn queries_paths_and_methods_that_do_not_exist_are_problems() {
             .await
             .is_problem(404, "There is no");
     }
-    for path in ["/api/experiments", "/api/nothing/at/all", "/api/runs/1/2/3"] {
+    for path in ["/api/nonsense", "/api/nothing/at/all", "/api/runs/1/2/3"] {
         notebook
             .call("GET", path, None)
             .await
