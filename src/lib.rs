@@ -14,6 +14,7 @@ pub mod receiver;
 pub mod report;
 pub mod run_command;
 pub mod runner;
+pub mod selftest;
 pub mod serve;
 pub mod state;
 pub mod store;

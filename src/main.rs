@@ -1,4 +1,4 @@
-//! The `tidemark` program: arguments → serve or run.
+//! The `tidemark` program: arguments → serve, run or self-test.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -17,6 +17,7 @@ fn main() -> ExitCode {
             }
         }
         Ok(Asked::Run(options)) => ExitCode::from(run_command::run(&options)),
+        Ok(Asked::SelfTest(options)) => ExitCode::from(run_command::self_test(&options)),
         Err(Declined::Information(text)) => {
             let _ = std::io::stdout().write_all(text.as_bytes());
             ExitCode::SUCCESS

@@ -3,8 +3,8 @@
 'use strict';
 
 // Swaps #live for the server's own drawing of it, at most once a second, whenever an event says that something changed.
-function follow(live) {
-  const run = live.dataset.run;
+// The events come from `from`, the drawing from `part`, and at the end the whole page is loaded from `end`.
+function follow(live, from, part, end) {
   const heard = document.getElementById('heard'); // read out by screen readers, so changed rarely
   let source = null;
   let fetching = false;
@@ -23,7 +23,7 @@ function follow(live) {
     fetching = true;
     swapped = Date.now();
     try {
-      const answer = await fetch(`/runs/${run}/live`, { headers: { Accept: 'text/html' } });
+      const answer = await fetch(part, { headers: { Accept: 'text/html' } });
       if (answer.status === 204) { finish(); return; }
       if (answer.ok) show(await answer.text());
     } catch { // the next event, or the reconnect, tries again
@@ -52,12 +52,12 @@ function follow(live) {
 
   function finish() {
     stop();
-    location.replace(`/runs/${run}`);
+    location.replace(end);
   }
 
   function start() {
     if (source || document.hidden) return;
-    source = new EventSource(`/api/runs/${run}/events`);
+    source = new EventSource(from);
     source.addEventListener('interval', swap);
     source.addEventListener('progress', swap);
     source.addEventListener('state', (event) => {
@@ -106,5 +106,10 @@ function copying(button) {
 }
 
 const live = document.getElementById('live');
-if (live && live.dataset.run) follow(live);
+if (live && live.dataset.run) {
+  const run = `/runs/${live.dataset.run}`;
+  follow(live, `/api${run}/events`, `${run}/live`, run);
+} else if (live && live.dataset.events) {
+  follow(live, live.dataset.events, live.dataset.part, live.dataset.end);
+}
 document.querySelectorAll('button[data-copy]').forEach(copying);

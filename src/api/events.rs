@@ -1,4 +1,4 @@
-//! A run as server-sent events.
+//! Runs, and what else goes on, as server-sent events.
 
 use std::convert::Infallible;
 use std::str::FromStr;
@@ -9,8 +9,10 @@ use axum::extract::{Path, Request, State as Shared};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
+use futures_util::stream::unfold;
 use futures_util::{Stream, StreamExt};
-use tokio::sync::{OwnedSemaphorePermit, TryAcquireError};
+use serde_json::Value;
+use tokio::sync::{OwnedSemaphorePermit, TryAcquireError, watch};
 
 use super::Api;
 use super::problem::{Answer, Problem};
@@ -84,4 +86,39 @@ pub(super) fn stream(
         .headers_mut()
         .insert("x-accel-buffering", HeaderValue::from_static("no"));
     Ok(response)
+}
+
+/// The events of something whose changes are told: `progress` with what `look` says whenever that is other than
+/// before, and `state` with the last of it, once `look` says that nothing more will come.
+pub(super) fn follow(
+    api: &Api,
+    changed: watch::Receiver<u64>,
+    look: impl FnMut() -> (Value, bool) + Send + 'static,
+) -> Answer<Response> {
+    let start = (changed, look, Value::Null, false);
+    let events = unfold(
+        start,
+        |(mut changed, mut look, before, over)| async move {
+            if over {
+                return None;
+            }
+            loop {
+                // Seen before looking: a change in between wakes the next wait.
+                changed.mark_unchanged();
+                let (told, over) = look();
+                if over || told != before {
+                    let kind = if over { "state" } else { "progress" };
+                    let event = Event::default().event(kind).data(told.to_string());
+                    return Some((Ok::<_, Infallible>(event), (changed, look, told, over)));
+                }
+                // Whoever tells is gone: the next look says how it ended.
+                if changed.changed().await.is_err() {
+                    let (told, _) = look();
+                    let event = Event::default().event("state").data(told.to_string());
+                    return Some((Ok(event), (changed, look, told, true)));
+                }
+            }
+        },
+    );
+    stream(Arc::clone(&api.streams).try_acquire_owned(), events)
 }

@@ -11,6 +11,7 @@ mod peers;
 mod problem;
 mod receivers;
 mod runs;
+mod selftest;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -319,6 +320,46 @@ const CALLS: &[Call] = &[
         reply: (200, JSON, Some("Receiver")),
         faults: &[404, 409],
         handler: || post(receivers::stop),
+    },
+    Call {
+        method: "POST",
+        path: "/api/selftest",
+        summary: "Measures how exact and how strong this node's generator is; it waits for its turn like a run.",
+        query: &[],
+        body: Some("NewSelfTest"),
+        reply: (202, JSON, Some("SelfTest")),
+        faults: &[400, 409, 413, 415, 422, 503],
+        handler: || post(selftest::start),
+    },
+    Call {
+        method: "GET",
+        path: "/api/selftest",
+        summary: "Shows the last self-test, and how far one is that waits or runs.",
+        query: &[],
+        body: None,
+        reply: (200, JSON, Some("SelfTest")),
+        faults: &[404],
+        handler: || get(selftest::show),
+    },
+    Call {
+        method: "POST",
+        path: "/api/selftest/cancel",
+        summary: "Stops a self-test that waits or runs; nothing of it is kept.",
+        query: &[],
+        body: None,
+        reply: (202, JSON, Some("SelfTest")),
+        faults: &[409],
+        handler: || post(selftest::cancel),
+    },
+    Call {
+        method: "GET",
+        path: "/api/selftest/events",
+        summary: "Sends how far the self-test is as events: progress, and state at the end.",
+        query: &[],
+        body: None,
+        reply: (200, "text/event-stream", None),
+        faults: &[404, 503],
+        handler: || get(selftest::watch),
     },
     Call {
         method: "GET",

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::measure::plan::FieldError;
 use crate::store::StoreError;
-use crate::supervisor::{LaunchError, PeerError};
+use crate::supervisor::{LaunchError, PeerError, SelfTestRefused};
 
 /// What went wrong with one call.
 #[derive(Clone, Debug)]
@@ -154,6 +154,17 @@ impl Problem {
             }
             LaunchError::DiskFull(_) => Self::new(StatusCode::INSUFFICIENT_STORAGE, detail),
             LaunchError::Storage(_) => Self::new(StatusCode::INTERNAL_SERVER_ERROR, detail),
+        }
+    }
+}
+
+impl From<SelfTestRefused> for Problem {
+    fn from(refused: SelfTestRefused) -> Self {
+        match refused {
+            SelfTestRefused::Busy => Self::conflict(refused.to_string()),
+            SelfTestRefused::QueueFull | SelfTestRefused::Draining => {
+                Self::busy(refused.to_string())
+            }
         }
     }
 }

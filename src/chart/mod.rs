@@ -20,6 +20,7 @@ mod ping;
 mod replies_over_time;
 mod retransmits;
 mod rtt;
+mod selftest;
 mod steps;
 mod streams;
 mod text;
@@ -27,6 +28,7 @@ mod theme;
 mod throughput;
 
 pub use flow::{FlowChartInput, FlowRun, flow_figure, flow_figures, flow_file, flow_live};
+pub use selftest::self_test_figures;
 pub use text::clean;
 pub use theme::{Drawing, Svg, Theme};
 

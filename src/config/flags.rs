@@ -33,9 +33,8 @@ pub enum Command {
     Serve(Box<ServeFlags>),
     /// One test without a dashboard: reads a tool's command line, runs it, prints that tool's report.
     Run(RunFlags),
-    /// Not built into this version: measures this machine's own generator.
-    #[command(hide = true)]
-    Selftest(NotBuilt),
+    /// How exact and how strong this machine's generator is, against truths that it makes itself; 25 s.
+    Selftest(SelfTestFlags),
     /// Not built into this version: a node without a dashboard, in a fleet.
     #[command(hide = true)]
     Agent(NotBuilt),
@@ -48,6 +47,33 @@ pub struct NotBuilt {
     /// Whatever follows.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     pub rest: Vec<String>,
+}
+
+/// How `tidemark selftest` prints.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum SelfTestFormat {
+    /// A table.
+    #[default]
+    Text,
+    /// Every figure as JSON.
+    Json,
+}
+
+/// The flags of `tidemark selftest`.
+#[derive(Debug, Args)]
+pub struct SelfTestFlags {
+    /// How to print.
+    #[arg(long, value_enum, value_name = "FORMAT", default_value = "text")]
+    pub format: SelfTestFormat,
+    /// Every part shortened: some 5 s, and less exact.
+    #[arg(long)]
+    pub quick: bool,
+    /// The data folder, in which the result is kept.
+    #[arg(long, env = "TIDEMARK_DATA", value_name = "DIR")]
+    pub data: Option<PathBuf>,
+    /// What this node is called.
+    #[arg(long, env = "TIDEMARK_NAME")]
+    pub name: Option<String>,
 }
 
 /// How `tidemark run` prints.

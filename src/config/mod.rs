@@ -11,7 +11,10 @@ use std::time::Duration;
 use clap::Parser;
 use clap::error::ErrorKind;
 
-use self::flags::{CapFlags, Command, CommandLine, OutputFormat, RunFlags, ServeFlags};
+use self::flags::{
+    CapFlags, Command, CommandLine, OutputFormat, RunFlags, SelfTestFlags, SelfTestFormat,
+    ServeFlags,
+};
 use self::parse::{Listen, NameSource};
 use crate::guard::cidr::Cidr;
 use crate::measure::plan::Caps;
@@ -25,6 +28,8 @@ pub enum Asked {
     Serve(Box<Config>),
     /// One test, printed.
     Run(Box<RunOptions>),
+    /// The self-test, printed.
+    SelfTest(Box<SelfTestOptions>),
 }
 
 /// Why there is nothing to start.
@@ -148,6 +153,19 @@ pub struct RunOptions {
     pub words: Vec<String>,
 }
 
+/// Everything `tidemark selftest` was told.
+#[derive(Clone, Debug)]
+pub struct SelfTestOptions {
+    /// How to print.
+    pub format: SelfTestFormat,
+    /// Whether every part is shortened.
+    pub quick: bool,
+    /// The data folder.
+    pub data: PathBuf,
+    /// What this node is called.
+    pub name: String,
+}
+
 /// Reads the command line and the environment.
 pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Asked, Declined> {
     let line = CommandLine::try_parse_from(arguments).map_err(|error| match error.kind() {
@@ -160,11 +178,12 @@ pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Asked, Decl
         None => serve(*line.serve).map(|config| Asked::Serve(Box::new(config))),
         Some(Command::Serve(flags)) => serve(*flags).map(|config| Asked::Serve(Box::new(config))),
         Some(Command::Run(flags)) => run(flags).map(|options| Asked::Run(Box::new(options))),
-        Some(Command::Selftest(_)) => Err(
-            "`tidemark selftest` is not built into this version; `serve` and `run` are.".to_owned(),
-        ),
+        Some(Command::Selftest(flags)) => {
+            self_test(flags).map(|options| Asked::SelfTest(Box::new(options)))
+        }
         Some(Command::Agent(_)) => Err(
-            "`tidemark agent` is not built into this version; `serve` and `run` are.".to_owned(),
+            "`tidemark agent` is not built into this version; `serve`, `run` and `selftest` are."
+                .to_owned(),
         ),
     };
     asked.map_err(Declined::Usage)
@@ -345,6 +364,15 @@ fn run(flags: RunFlags) -> Result<RunOptions, String> {
         name: node_name(flags.name)?,
         limits: limits(&flags.limits)?,
         words: flags.words,
+    })
+}
+
+fn self_test(flags: SelfTestFlags) -> Result<SelfTestOptions, String> {
+    Ok(SelfTestOptions {
+        format: flags.format,
+        quick: flags.quick,
+        data: data_folder(flags.data)?,
+        name: node_name(flags.name)?,
     })
 }
 

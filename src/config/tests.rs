@@ -148,7 +148,7 @@ fn what_cannot_be_is_one_line_that_names_the_flag() {
     check("--name 'two\nlines'", "--name");
     check("--drain-seconds soon", "--drain-seconds");
     check("--no-such-flag", "--no-such-flag");
-    check("selftest --format json", "selftest");
+    check("selftest --format yaml", "--format");
     check("agent --nats nats://x", "agent");
     check("run", "COMMAND LINE");
     check("dance", "dance");
@@ -163,5 +163,16 @@ fn help_and_version_are_information() {
     assert!(text("--version").contains(env!("CARGO_PKG_VERSION")));
     let help = text("--help");
     assert!(help.contains("--workload-preset") && help.contains("TIDEMARK_DATA"));
-    assert!(!help.contains("selftest") && !help.contains("agent"));
+    assert!(help.contains("selftest") && !help.contains("agent"));
+}
+
+#[test]
+fn a_self_test_is_asked_for_with_its_length_and_form() {
+    match asked("selftest --quick --format json --data /nowhere --name eu-a") {
+        Ok(Asked::SelfTest(options)) => {
+            assert!(options.quick && options.format == super::flags::SelfTestFormat::Json);
+            assert_eq!(options.name, "eu-a");
+        }
+        other => panic!("{other:?}"),
+    }
 }

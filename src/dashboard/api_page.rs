@@ -107,6 +107,14 @@ const CALLS: &[Row] = &[
         does: "starts or stops one; 409 where its flag says off",
     },
     Row {
+        name: "GET, POST /api/selftest",
+        does: "the last self-test and how far one is that runs; makes one (202; {\"quick\": true} for 5 s instead of 25 s; 409 while one runs)",
+    },
+    Row {
+        name: "POST /api/selftest/cancel, GET /api/selftest/events",
+        does: "stops it; its progress as server-sent events",
+    },
+    Row {
         name: "GET /api/node",
         does: "this node: name, CPUs, interfaces, listeners, version",
     },

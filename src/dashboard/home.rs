@@ -16,6 +16,7 @@ use crate::dashboard::run::view::{self, Beside, RunView};
 use crate::dashboard::words;
 use crate::measure::plan::Kind;
 use crate::measure::run::State;
+use crate::report;
 use crate::state::AppState;
 use crate::store::Filter;
 
@@ -38,6 +39,7 @@ struct HomePage {
     token: String,
     receivers: Vec<Panel>,
     node: Vec<NodeLine>,
+    self_test: String,
 }
 
 struct Example {
@@ -114,6 +116,18 @@ async fn make(visit: &Visit, state: &AppState) -> Result<HomePage, Trouble> {
         token: launch::token(),
         receivers: receivers::panels(state),
         node: node(state, peers),
+        self_test: state
+            .store
+            .last_self_test()
+            .await
+            .map_err(read)?
+            .map_or_else(
+                || {
+                    "How exact and how strong its generator is has not been measured yet."
+                        .to_owned()
+                },
+                |kept| report::self_test_sentence(&kept.figures),
+            ),
         workload,
     })
 }

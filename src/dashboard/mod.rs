@@ -16,6 +16,7 @@ pub mod picture;
 pub mod receivers;
 pub mod ruler;
 pub mod run;
+pub mod selftest;
 pub mod theme;
 pub mod words;
 
@@ -54,6 +55,9 @@ pub fn router(state: AppState) -> Router {
         )
         .route("/receivers/allow", post(receivers::allow))
         .route("/receivers/{dialect}/{action}", post(receivers::act))
+        .route("/selftest", get(selftest::show).post(selftest::start))
+        .route("/selftest/live", get(selftest::live))
+        .route("/selftest/cancel", post(selftest::cancel))
         .route("/api", get(api_page::show))
         .route("/theme", post(theme::set))
         .route(picture::PATH, get(picture::serve))

@@ -13,6 +13,7 @@ mod iperf3_json;
 mod iperf_units;
 mod path;
 mod ping;
+mod selftest;
 mod siege;
 
 pub use curl::{Expanded, FETCH_REPORT, expand, fetch_text};
@@ -27,6 +28,9 @@ pub use iperf3::{Iperf3Writer, iperf3_text};
 pub use iperf3_json::iperf3_json;
 pub use path::path_text;
 pub use ping::{PingWriter, Print, ping_text};
+pub use selftest::{
+    SelfTestRow, self_test_json, self_test_rows, self_test_sentence, self_test_text,
+};
 pub use siege::{siege_json, siege_text};
 
 use crate::measure::fold::Interval;

@@ -3,6 +3,7 @@
 mod notebook;
 mod print;
 mod request;
+mod selftest;
 mod urls;
 
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use self::notebook::Notebook;
 use self::request::Request;
+pub use self::selftest::self_test;
 use crate::config::RunOptions;
 use crate::config::parse::NameSource;
 use crate::guard::target::TargetRule;
@@ -236,6 +238,12 @@ fn measure(
     run.title = Some(judged.title);
     run.verdict = Some(judged.verdict);
     run.objectives = objectives.judge(&summary);
+    let known = notebook
+        .as_ref()
+        .and_then(|notebook| notebook.last_self_test(runtime));
+    run.checks.extend(known.and_then(|known| {
+        verdict::self_test_check(&run.plan, &summary, &known.figures, &run.environment)
+    }));
     run.summary = Some(summary);
     if let Some(notebook) = notebook {
         notebook.finished(runtime, run, Some(series), seconds);

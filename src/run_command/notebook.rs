@@ -6,6 +6,7 @@ use crate::app::data::DataFolder;
 use crate::config::RunOptions;
 use crate::measure::fold::{Closed, Series};
 use crate::measure::run::{Origin, Run};
+use crate::measure::selftest::KeptSelfTest;
 use crate::run_command::{Refused, print};
 use crate::store::{Finish, Inserted, NewRun, Store, StoreError};
 
@@ -63,6 +64,14 @@ impl Notebook {
         if !seconds.is_empty() {
             say(runtime.block_on(self.store.append(self.id, seconds)));
         }
+    }
+
+    /// The last self-test of this node.
+    pub(super) fn last_self_test(&self, runtime: &Runtime) -> Option<KeptSelfTest> {
+        let last = runtime.block_on(self.store.last_self_test());
+        last.map_err(|error| print::complain(&error.to_string()))
+            .ok()
+            .flatten()
     }
 
     pub(super) fn finished(

@@ -10,6 +10,7 @@ mod peers;
 mod recover;
 mod runs;
 mod samples;
+mod selftests;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};

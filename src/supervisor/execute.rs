@@ -110,7 +110,11 @@ fn measure(core: &Core, live: &Live, targets: Vec<Pinned>) -> Finish {
         Err(sentence) => return Finish::bare(State::Failed, finished_at, Some(sentence)),
     };
     match live.fold_up(&ended) {
-        Some(folded) => concluded(live, &ended, pump, folded, finished_at),
+        Some(folded) => {
+            let mut finish = concluded(live, &ended, pump, folded, finished_at);
+            finish.checks.extend(core.self_test_check(live, &finish));
+            finish
+        }
         None => Finish::bare(
             State::Failed,
             finished_at,

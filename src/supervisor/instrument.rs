@@ -8,6 +8,8 @@ use std::time::Duration;
 use crate::measure::fold::{End, Measured};
 use crate::measure::plan::{FieldError, Plan};
 use crate::measure::run::Environment;
+use crate::measure::selftest::SelfTest;
+use crate::selftest::Step;
 use futures_util::future::BoxFuture;
 
 /// Where one endpoint of a plan really is.
@@ -54,6 +56,19 @@ pub trait Instrument: Send + Sync {
         stop: &StopHandle,
         sink: &mut dyn FnMut(Measured),
     ) -> Result<End, String>;
+
+    /// Holds itself against truths of its own making, and tells how far it is; blocks.
+    ///
+    /// # Errors
+    /// A sentence that says why there is no result: it was stopped, or this instrument has nothing to be tested.
+    fn self_test(
+        &self,
+        _quick: bool,
+        _stop: &StopHandle,
+        _tell: &mut dyn FnMut(Step),
+    ) -> Result<SelfTest, String> {
+        Err("This instrument has no generator that could be tested.".to_owned())
+    }
 }
 
 /// Asks a run to stop, from any thread, also before it has begun.

@@ -164,7 +164,7 @@ impl Supervisor {
             if line.draining {
                 return Err(LaunchError::Draining);
             }
-            if line.waiting.len() >= QUEUE_PLACES {
+            if line.taken() >= QUEUE_PLACES {
                 return Err(LaunchError::QueueFull);
             }
         }

@@ -11,6 +11,7 @@ mod pump;
 mod reach;
 mod receivers;
 mod registry;
+mod selftest;
 mod texts;
 
 use std::collections::VecDeque;
@@ -36,6 +37,8 @@ pub use reach::{PeerCheck, PortCheck};
 use receivers::Receivers;
 pub use receivers::{ReceiverError, ReceiverSettings, ReceiverView, RefusedSource};
 pub use registry::{PeerError, is_public, read_peer};
+use selftest::Trial;
+pub use selftest::{SelfTestRefused, SelfTestView};
 pub use texts::{check_note, check_tags};
 
 /// Runs that may wait for their turn.
@@ -103,6 +106,8 @@ struct Core {
 struct Line {
     waiting: VecDeque<Arc<Live>>,
     running: Option<Arc<Live>>,
+    /// The self-test that waits or runs, or the last one.
+    trial: Option<Arc<Trial>>,
     draining: bool,
     finished: bool,
 }
@@ -232,6 +237,7 @@ impl Supervisor {
             if let Some(live) = &line.running {
                 live.ask_to_stop(Cause::Shutdown);
             }
+            line.drain_trial();
             std::mem::take(&mut line.waiting)
         };
         self.core.wake.notify_all();
@@ -331,20 +337,29 @@ fn may_pass(error: &StoreError) -> bool {
 /// Tells each waiting run its place, 1 = next.
 fn number_places(line: &Line) {
     for (place, live) in (1..).zip(&line.waiting) {
-        live.set_place(place);
+        live.set_place(place + u32::from(line.trial_is_before(live)));
     }
+}
+
+/// Whose turn it is.
+enum Turn {
+    Run(Arc<Live>),
+    SelfTest(Arc<Trial>),
 }
 
 /// The thread that runs: takes the first in line, runs it to its end, takes the next.
 fn run_in_turn(core: &Core) {
     loop {
-        let live = {
+        let turn = {
             let mut line = core.line();
             loop {
+                if let Some(trial) = line.due_trial() {
+                    break Turn::SelfTest(trial);
+                }
                 if let Some(live) = line.waiting.pop_front() {
                     line.running = Some(Arc::clone(&live));
                     number_places(&line);
-                    break live;
+                    break Turn::Run(live);
                 }
                 if line.draining {
                     line.finished = true;
@@ -353,6 +368,14 @@ fn run_in_turn(core: &Core) {
                     return;
                 }
                 line = core.wake.wait(line).unwrap_or_else(PoisonError::into_inner);
+            }
+        };
+        let live = match turn {
+            Turn::Run(live) => live,
+            Turn::SelfTest(trial) => {
+                core.make_self_test(&trial);
+                number_places(&core.line());
+                continue;
             }
         };
         let outcome = catch_unwind(AssertUnwindSafe(|| execute::execute(core, &live)));

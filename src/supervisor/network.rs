@@ -11,11 +11,13 @@ use crate::measure::plan::ping::{PingMethod, PingPlan};
 use crate::measure::plan::throughput::{Direction, ThroughputPlan};
 use crate::measure::plan::{FieldError, Plan};
 use crate::measure::run::Environment;
+use crate::measure::selftest::SelfTest;
 use crate::net::{environment, icmp, resolve};
 use crate::runner::path::{self, PathJob};
 use crate::runner::ping::{self, PingJob};
 use crate::runner::throughput::{self, FlowJob};
 use crate::runner::{self, Job, Naming, Stop, Target};
+use crate::selftest::{self, Step};
 
 /// Sends real requests from this machine.
 #[derive(Clone, Debug)]
@@ -124,6 +126,18 @@ impl Instrument for Network {
                     .map_err(|error| error.to_string())
             }
         }
+    }
+
+    fn self_test(
+        &self,
+        quick: bool,
+        stop: &StopHandle,
+        tell: &mut dyn FnMut(Step),
+    ) -> Result<SelfTest, String> {
+        let stopper = Stop::new();
+        let asked = stopper.clone();
+        stop.on_stop(move || asked.stop());
+        selftest::run(quick, &stopper, tell).map_err(|error| error.to_string())
     }
 }
 

@@ -172,7 +172,7 @@ fn what_cannot_start_says_why_in_one_line_and_by_its_exit_status() {
         2,
         &["--workload-threads"],
     );
-    check(&["selftest"], 2, &["not built into this version"]);
+    check(&["selftest", "--format", "csv"], 2, &["--format"]);
     check(
         &["agent", "--nats", "nats://x"],
         2,

@@ -342,6 +342,7 @@ fn every_page_fits_a_phone_and_follows_the_dark_scheme() {
             "/runs/2",
             "/runs/4",
             "/peers",
+            "/selftest",
             "/api",
         ] {
             let mut grounds = Vec::new();

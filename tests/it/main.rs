@@ -39,6 +39,7 @@ mod received;
 mod receiver;
 mod report;
 mod run_command;
+mod selftest;
 mod serve;
 mod store;
 mod supervisor;

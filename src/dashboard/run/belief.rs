@@ -109,6 +109,8 @@ fn name(check: &Check) -> String {
         "not_shared_host" => "Another machine",
         "complete" if missed => "Not complete",
         "complete" => "Complete",
+        "selftest" if missed => "Beyond the self-test",
+        "selftest" => "By the self-test",
         other => return other.replace('_', " "),
     }
     .to_owned()

@@ -12,6 +12,7 @@ pub mod httperf;
 mod limits;
 mod live;
 mod patterns;
+mod selftest;
 mod titles;
 pub(in crate::measure) mod words;
 
@@ -25,6 +26,7 @@ use crate::measure::summary::Summary;
 pub use flow::{judge_flow, live_flow_title, settle_flow};
 pub use flow_probe::{judge_path, judge_ping};
 pub use live::live_title;
+pub use selftest::{self_test_check, self_test_words};
 
 /// All that is concluded from one run.
 #[derive(Clone, Debug, PartialEq)]

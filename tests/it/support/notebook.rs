@@ -17,6 +17,7 @@ use tidemark::measure::outcome::Outcome;
 use tidemark::measure::plan::{Caps, Plan};
 use tidemark::measure::run::{Environment, Run};
 use tidemark::measure::sample::{Batch, Ended, RequestSample};
+use tidemark::measure::selftest::SelfTest;
 use tidemark::state::{AppState, NodeFacts};
 use tidemark::store::Store;
 use tidemark::supervisor::{Found, Instrument, Pinned, Settings, StopHandle, Supervisor};
@@ -115,6 +116,39 @@ impl Instrument for Scripted {
                 ..Ended::default()
             })
         })
+    }
+
+    fn self_test(
+        &self,
+        quick: bool,
+        stop: &StopHandle,
+        _tell: &mut dyn FnMut(tidemark::selftest::Step),
+    ) -> Result<SelfTest, String> {
+        self.did(Did::Begin("self-test".into()));
+        let result = loop {
+            let step = self
+                .steps
+                .lock()
+                .unwrap()
+                .recv_timeout(Duration::from_millis(5));
+            match step {
+                _ if stop.is_asked() => break Err("It was stopped by the test.".to_owned()),
+                Ok(Step::Finish) => break Ok(()),
+                Ok(Step::Panic) => panic!("the script said so"),
+                _ => {}
+            }
+        };
+        self.did(Did::End("self-test".into()));
+        result.map(|()| SelfTest {
+            quick,
+            ..SelfTest::default()
+        })
+    }
+}
+
+impl Scripted {
+    fn did(&self, did: Did) {
+        self.log.lock().unwrap().push(did);
     }
 }
 

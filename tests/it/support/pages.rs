@@ -15,6 +15,7 @@ use tidemark::measure::outcome::Outcome;
 use tidemark::measure::plan::{Caps, Plan};
 use tidemark::measure::run::{Environment, Run};
 use tidemark::measure::sample::{Batch, ConnectionSample, Ended, RequestSample, ServerTiming};
+use tidemark::measure::selftest::SelfTest;
 use tidemark::net::clock;
 use tidemark::state::{AppState, NodeFacts};
 use tidemark::store::Store;
@@ -310,6 +311,22 @@ impl Instrument for Scripted {
             ended.unsent = number - number / 2;
         }
         Ok(End::Http(ended))
+    }
+    fn self_test(
+        &self,
+        _quick: bool,
+        stop: &StopHandle,
+        tell: &mut dyn FnMut(tidemark::selftest::Step),
+    ) -> Result<SelfTest, String> {
+        tell(tidemark::selftest::Step {
+            doing: "servers of known delay",
+            done: 0.4,
+            left_s: 15.0,
+        });
+        while !stop.is_asked() {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        Err("The self-test was stopped by the test.".to_owned())
     }
 }
 

@@ -103,3 +103,22 @@ fn header_of<'a>(head: &'a str, name: &str) -> Option<&'a str> {
 pub fn exchange(address: SocketAddr, bytes: impl AsRef<[u8]>) -> String {
     Raw::connect(address).send(bytes).until_closed()
 }
+
+/// One call of the JSON API, and what it answered.
+pub fn json(
+    address: SocketAddr,
+    method: &str,
+    path: &str,
+    body: Option<&serde_json::Value>,
+) -> serde_json::Value {
+    let (kind, body) = match body {
+        Some(body) => ("Content-Type: application/json\r\n", body.to_string()),
+        None => ("", String::new()),
+    };
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nHost: {address}\r\n{kind}Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let reply = Raw::connect(address).send(request).reply();
+    serde_json::from_str(&reply.body).unwrap_or_else(|error| panic!("{error}: {}", reply.body))
+}
