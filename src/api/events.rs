@@ -96,29 +96,26 @@ pub(super) fn follow(
     look: impl FnMut() -> (Value, bool) + Send + 'static,
 ) -> Answer<Response> {
     let start = (changed, look, Value::Null, false);
-    let events = unfold(
-        start,
-        |(mut changed, mut look, before, over)| async move {
-            if over {
-                return None;
+    let events = unfold(start, |(mut changed, mut look, before, over)| async move {
+        if over {
+            return None;
+        }
+        loop {
+            // Seen before looking: a change in between wakes the next wait.
+            changed.mark_unchanged();
+            let (told, over) = look();
+            if over || told != before {
+                let kind = if over { "state" } else { "progress" };
+                let event = Event::default().event(kind).data(told.to_string());
+                return Some((Ok::<_, Infallible>(event), (changed, look, told, over)));
             }
-            loop {
-                // Seen before looking: a change in between wakes the next wait.
-                changed.mark_unchanged();
-                let (told, over) = look();
-                if over || told != before {
-                    let kind = if over { "state" } else { "progress" };
-                    let event = Event::default().event(kind).data(told.to_string());
-                    return Some((Ok::<_, Infallible>(event), (changed, look, told, over)));
-                }
-                // Whoever tells is gone: the next look says how it ended.
-                if changed.changed().await.is_err() {
-                    let (told, _) = look();
-                    let event = Event::default().event("state").data(told.to_string());
-                    return Some((Ok(event), (changed, look, told, true)));
-                }
+            // Whoever tells is gone: the next look says how it ended.
+            if changed.changed().await.is_err() {
+                let (told, _) = look();
+                let event = Event::default().event("state").data(told.to_string());
+                return Some((Ok(event), (changed, look, told, true)));
             }
-        },
-    );
+        }
+    });
     stream(Arc::clone(&api.streams).try_acquire_owned(), events)
 }
