@@ -251,6 +251,11 @@ impl Flows {
             return;
         }
         let (generation, header) = recognise(datagram.bytes);
+        let own = header.as_ref().and_then(|header| header.own);
+        if own.is_some_and(|own| own.probe) {
+            self.answer_probe(datagram, from, (generation, own), head, now);
+            return;
+        }
         match head.id(generation, None) {
             Id::Data(id) if id <= FIRST_IDS => {}
             Id::Data(_) => {
@@ -282,7 +287,6 @@ impl Flows {
             return;
         };
         self.make_room();
-        let own = header.as_ref().and_then(|header| header.own);
         self.joins |= own.is_some_and(|own| own.offload);
         let mut flow = Flow {
             generation,
@@ -296,6 +300,43 @@ impl Flows {
         }
         self.datagrams += 1;
         self.table.insert(from, flow);
+    }
+
+    /// One of our own clients asks whether this port answers: its end gets the report of what came, and no test is kept.
+    fn answer_probe(
+        &mut self,
+        datagram: &Arrived<'_>,
+        from: SocketAddr,
+        (generation, own): (Generation, Option<Own>),
+        head: &DatagramHead,
+        now: Instant,
+    ) {
+        self.make_room();
+        let report = UdpReport {
+            bytes: datagram.length as u64,
+            datagrams: 1,
+            ..UdpReport::default()
+        };
+        if let Id::End(_) = head.id(generation, None) {
+            let answer = answer(&report, generation, own, datagram.bytes);
+            // If it is lost the client asks again.
+            let _ = self.socket.send_to(&answer, from);
+        }
+        let role = Role::Over {
+            report: Some(report),
+            stamp: head.sent_micros(),
+            highest: 1,
+        };
+        self.table.insert(
+            from,
+            Flow {
+                generation,
+                own,
+                seen: now,
+                datagrams: 0,
+                role,
+            },
+        );
     }
 
     fn role(

@@ -208,4 +208,21 @@ mod tests {
         assert_eq!(jitter(1_000_000_000_000_000), jitter(0));
         assert_eq!(jitter(-5_000_000_000), jitter(0));
     }
+
+    #[test]
+    fn a_clock_that_is_set_in_the_middle_of_a_test_is_forgotten_by_its_end() {
+        let jitter = |step: i64| {
+            let mut sequence = Sequence::new(1);
+            for id in 1..=1_000 {
+                sequence.arrive(id);
+                let offset = if id > 300 { step } else { 0 };
+                sequence.transit(if id % 2 == 0 { 116 } else { 100 } + offset);
+            }
+            sequence.jitter().unwrap()
+        };
+        let steady = jitter(0);
+        for step in [3_600_000_000, -3_600_000_000] {
+            assert!(jitter(step).abs_diff(steady) < Duration::from_nanos(10));
+        }
+    }
 }

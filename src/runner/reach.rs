@@ -2,7 +2,8 @@
 //!
 //! The program behind a TCP port notices nothing of it. UDP has no handshake, so only two things are certain: the
 //! host's report that nothing listens, and an answer. An iperf 2 receiver answers the end of a test, so one datagram
-//! of data and one that ends it are sent; it counts them as a test of two datagrams.
+//! of data and one that ends it are sent. Our own receivers know them by their mark and keep no test of them; a real
+//! iperf counts them as a test of two datagrams.
 
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -18,6 +19,7 @@ use crate::net::sys::{self, Ready};
 use crate::wire::icmp::{self, Trouble, Version};
 use crate::wire::iperf2::datagram::DatagramHead;
 use crate::wire::iperf2::header::{Amount, ClientHeader, flag};
+use crate::wire::own::Own;
 
 /// How long an answer is waited for.
 pub const WAIT: Duration = Duration::from_secs(3);
@@ -113,6 +115,10 @@ fn by_datagrams(address: SocketAddr, stop: &Stop) -> (Reached, Seen) {
     let mut datagram = vec![0; LENGTH];
     let mut header = ClientHeader::plain(1, address.port(), Amount::Bytes(LENGTH as u64));
     header.flags |= flag::SEQNO_64;
+    header.own = Some(Own {
+        probe: true,
+        ..Own::default()
+    });
     header.write_udp(&mut datagram);
     let end = clock::now() + WAIT;
     let mut due = clock::now();

@@ -164,6 +164,7 @@ fn read_own(object: &Map<String, Value>) -> Option<Own> {
     Some(Own {
         discard: flag(own, "discard"),
         offload: flag(own, "offload"),
+        ..Own::default()
     })
 }
 

@@ -123,7 +123,7 @@ fn results_round_trip() {
             .collect(),
         own: Some(Own {
             discard: true,
-            offload: false,
+            ..Own::default()
         }),
     };
     assert_eq!(Results::parse(&results.encode()), Some(results));

@@ -5,12 +5,17 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use tidemark::measure::flow::Way;
 use tidemark::measure::plan::throughput::Protocol;
 use tidemark::measure::reach::{Listener, Port, Reach, Reached};
 use tidemark::runner::Stop;
 use tidemark::runner::reach::check;
+use tidemark::wire::iperf2::datagram::DatagramHead;
+use tidemark::wire::iperf2::header::{Amount, ClientHeader, flag};
+use tidemark::wire::own::Own;
 
 use crate::support::netns::{Namespace, Pair, Routed, serve};
+use crate::support::throughput::{PATIENCE, Served, go};
 
 fn reach(address: SocketAddr, protocol: Protocol, listener: Listener) -> Reach {
     let port = Port {
@@ -153,6 +158,58 @@ fn real_iperf3_is_open_and_serves_a_test_afterwards() {
     let found = reach(address, Protocol::Udp, Listener::Iperf3);
     assert_eq!(found.result, Reached::Refused, "{found:?}");
     assert!(found.advice.contains("only while a test runs"), "{found:?}");
+}
+
+#[test]
+fn our_own_receiver_is_open_and_keeps_no_test_of_a_check() {
+    let served = Served::iperf2();
+    let address = served.receiver.local_addr();
+    for _ in 0..3 {
+        let found = reach(address, Protocol::Udp, Listener::Iperf2);
+        assert_eq!(found.result, Reached::Open, "{found:?}");
+        let found = reach(address, Protocol::Tcp, Listener::Iperf2);
+        assert_eq!(found.result, Reached::Open, "{found:?}");
+    }
+    assert_eq!(served.settled().begun, 0);
+    // A test that follows is one, though the checks came just before.
+    let plan = json!({"protocol": "udp", "bytes": 20_000, "bandwidth_bits_per_second": 8e6});
+    let done = go(address, &plan);
+    assert!(done.failures().is_empty(), "{:?}", done.end);
+    let test = served.test(1);
+    assert_eq!(test.bytes(Way::Receive), done.streams(Way::Send)[0].bytes);
+    assert_eq!(served.settled().begun, 1);
+}
+
+#[test]
+fn one_port_of_ours_serves_a_check_and_a_test_from_the_same_source() {
+    // Whoever checks and then tests may get the same port for both.
+    let served = Served::iperf2();
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.connect(served.receiver.local_addr()).unwrap();
+    let send = |id: i64, probe: bool, seconds: u32| {
+        let mut datagram = vec![0; 512];
+        let mut header = ClientHeader::plain(1, 5001, Amount::Bytes(1_024));
+        header.flags |= flag::SEQNO_64;
+        header.own = probe.then_some(Own {
+            probe: true,
+            ..Own::default()
+        });
+        header.write_udp(&mut datagram);
+        DatagramHead::write(&mut datagram, id, seconds, 0);
+        socket.send(&datagram).unwrap();
+    };
+    let mut answer = [0; 2_048];
+    // The end alone is answered too: its first datagram may be lost.
+    send(-2, true, 100);
+    assert!(socket.recv(&mut answer).unwrap() >= 128);
+    send(-3, true, 100);
+    assert!(socket.recv(&mut answer).unwrap() >= 128);
+    send(1, false, 101);
+    send(-2, false, 102);
+    assert!(socket.recv(&mut answer).unwrap() >= 128);
+    let test = served.test(1);
+    assert_eq!(test.bytes(Way::Receive), 1_024);
 }
 
 #[test]

@@ -164,6 +164,7 @@ pub(super) fn own(plan: &ThroughputPlan) -> Own {
     Own {
         discard: plan.receive == Receive::Discard,
         offload: plan.offload,
+        ..Own::default()
     }
 }
 

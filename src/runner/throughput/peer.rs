@@ -149,7 +149,7 @@ mod tests {
         assert_eq!(acked(&whole), ("iperf 2.1.8".to_owned(), None, 28));
         let own = Own {
             discard: true,
-            offload: false,
+            ..Own::default()
         };
         ack::mark(&mut whole, own);
         assert_eq!(acked(&whole), ("tidemark".to_owned(), Some(own), 28));
