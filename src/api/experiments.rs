@@ -35,7 +35,7 @@ pub(super) async fn start(Shared(api): Shared<Api>, request: Request) -> Answer<
     let launch =
         read_launch(object, api.state.supervisor.caps(), actor).map_err(Problem::invalid)?;
     let started = api.state.supervisor.launch_experiment(launch).await;
-    let experiment = started.map_err(|error| Problem::of_launch(error, "base"))?;
+    let experiment = started.map_err(|error| Problem::of_launch(error, Some("base")))?;
     let location = format!("/api/experiments/{}", experiment.id);
     Ok((
         StatusCode::CREATED,

@@ -132,21 +132,23 @@ impl From<StoreError> for Problem {
 
 impl From<LaunchError> for Problem {
     fn from(error: LaunchError) -> Self {
-        Self::of_launch(error, "url")
+        Self::of_launch(error, None)
     }
 }
 
 impl Problem {
-    /// A refused launch; a target that tests must not go to is this field's fault.
-    pub(super) fn of_launch(error: LaunchError, field: &str) -> Self {
+    /// A refused launch; a target that tests must not go to is the fault of the field that names it in the plan, or of
+    /// the one that holds the plan.
+    pub(super) fn of_launch(error: LaunchError, holder: Option<&str>) -> Self {
         let detail = error.to_string();
         match error {
             LaunchError::Refused {
+                field,
                 sentence,
                 registrable,
             } => Self {
                 more: registrable.map_or(More::Nothing, More::Registrable),
-                ..Self::field(field, sentence)
+                ..Self::field(holder.unwrap_or(field), sentence)
             },
             LaunchError::Invalid(errors) => Self::invalid(errors),
             LaunchError::QueueFull | LaunchError::TooManyExperiments | LaunchError::Draining => {

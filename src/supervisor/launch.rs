@@ -50,6 +50,8 @@ pub struct Launch {
 pub enum LaunchError {
     /// Tests must not go to this target.
     Refused {
+        /// The plan's field that names the target.
+        field: &'static str,
         /// What a person reads.
         sentence: String,
         /// The address (or, before it is known, the host) to register as a peer, where that would allow it.
@@ -214,12 +216,14 @@ impl Core {
     /// Looks every host of the plan up and asks whether tests may go to each of its addresses.
     async fn check_targets(&self, plan: &Plan) -> Result<(), LaunchError> {
         let peers = self.peer_addresses().await?;
+        let field = plan.target_field();
         let mut seen = Vec::new();
         for endpoint in plan.endpoints() {
             if seen.contains(&endpoint) {
                 continue;
             }
             let refuse = |refused: Refusal| LaunchError::Refused {
+                field,
                 registrable: refused.registrable.then(|| endpoint.host.clone()),
                 sentence: refused.sentence,
             };
@@ -231,6 +235,7 @@ impl Core {
                 self.look_up(plan, &endpoint)
                     .await
                     .map_err(|sentence| LaunchError::Refused {
+                        field,
                         sentence,
                         registrable: None,
                     })?;
@@ -240,6 +245,7 @@ impl Core {
                     .rule
                     .check(address, &peers)
                     .map_err(|refusal| LaunchError::Refused {
+                        field,
                         registrable: refusal.registrable.then(|| address.ip().to_string()),
                         sentence: refusal.sentence,
                     })?;

@@ -230,14 +230,12 @@ fn refuse(outcome: &mut Outcome, error: LaunchError, values: &Values) {
     outcome.status = StatusCode::UNPROCESSABLE_ENTITY;
     match error {
         LaunchError::Refused {
+            field,
             sentence,
             registrable,
         } => {
-            let field = if values.contains_key("url") {
-                "url"
-            } else {
-                "host"
-            };
+            // The form has one field for the first URL, and one for more of them.
+            let field = if field == "urls" { "url" } else { field };
             outcome.faults.push((field.to_owned(), sentence));
             outcome.offer = registrable.map(|host| offer(&host));
         }

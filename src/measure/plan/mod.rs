@@ -314,6 +314,17 @@ impl Plan {
         }
     }
 
+    /// The field of the plan that names its target: `url`, `urls` or `host`.
+    pub const fn target_field(&self) -> &'static str {
+        match self {
+            Self::Rate(RatePlan { urls, .. }) | Self::Users(UsersPlan { urls, .. }) => {
+                if urls.len() > 1 { "urls" } else { "url" }
+            }
+            Self::Fetch(_) => "url",
+            Self::Throughput(_) | Self::Ping(_) | Self::Path(_) => "host",
+        }
+    }
+
     /// The longest that one request or probe may take, in s; 0 where nothing is waited for singly.
     pub const fn timeout_s(&self) -> f64 {
         match self {
