@@ -18,6 +18,8 @@ pub const TURN: Duration = Duration::from_millis(100);
 pub struct FlowOptions {
     /// Local address to send from.
     pub bind: Option<IpAddr>,
+    /// Local port to send from.
+    pub port: Option<u16>,
     /// Socket buffers, in bytes.
     pub window_bytes: Option<u64>,
     /// Maximum segment size (TCP).
@@ -94,14 +96,27 @@ pub fn open(
             .set_tcp_congestion(name.as_bytes())
             .map_err(|source| refused(format!("the congestion control {name}"), source))?;
     }
-    if let Some(bind) = options.bind {
+    if options.port.is_some() {
+        // Connections that ended there a moment ago, to other peers, do no harm.
+        socket.set_reuse_address(true).map_err(OpenError::Connect)?;
+    } else if options.bind.is_some() {
         sys::bind_without_port(&socket).map_err(OpenError::Connect)?;
+    }
+    if options.bind.is_some() || options.port.is_some() {
+        let near = near(address, options);
         socket
-            .bind(&SocketAddr::new(bind, 0).into())
-            .map_err(|source| refused(format!("sending from {bind}"), source))?;
+            .bind(&near.into())
+            .map_err(|source| refused(sending_from(near), source))?;
     }
     match socket.connect(&address.into()) {
         Ok(()) => {}
+        Err(error) if options.port.is_some() && error.kind() == io::ErrorKind::AddrNotAvailable => {
+            let what = format!(
+                "{} to this peer again so soon: the connection before rests for a minute",
+                sending_from(near(address, options))
+            );
+            return Err(refused(what, error));
+        }
         Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => {
             wait_for_connection(&socket, limit, stopped)?;
         }
@@ -109,6 +124,25 @@ pub fn open(
     }
     settle(&socket).map_err(OpenError::Connect)?;
     Ok(socket.into())
+}
+
+/// Where a flow to `address` is sent from: what is not asked for is left to the system.
+pub(super) fn near(address: SocketAddr, options: &FlowOptions) -> SocketAddr {
+    let any: IpAddr = if address.is_ipv4() {
+        [0, 0, 0, 0].into()
+    } else {
+        [0_u16; 8].into()
+    };
+    SocketAddr::new(options.bind.unwrap_or(any), options.port.unwrap_or(0))
+}
+
+/// Says what was to be bound, without what was left to the system.
+pub(super) fn sending_from(near: SocketAddr) -> String {
+    match (near.ip().is_unspecified(), near.port()) {
+        (_, 0) => format!("sending from {}", near.ip()),
+        (true, port) => format!("sending from port {port}"),
+        (false, _) => format!("sending from {near}"),
+    }
 }
 
 fn wait_for_connection(

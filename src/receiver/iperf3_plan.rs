@@ -70,6 +70,7 @@ pub(super) fn group(params: &Params, from: SocketAddr, port: u16, longest: Durat
             tos: params.tos.and_then(|tos| u8::try_from(tos).ok()),
             ip_version: Some(if ip.is_ipv4() { 4 } else { 6 }),
             bind: None,
+            cport: None,
             dialect: Dialect::Iperf3,
             receive: if own.discard && !params.udp {
                 Receive::Discard

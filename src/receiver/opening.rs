@@ -155,6 +155,7 @@ pub(super) fn group(
                 .filter(|tos| *tos > 0),
             ip_version: Some(if ip.is_ipv4() { 4 } else { 6 }),
             bind: None,
+            cport: None,
             dialect: Dialect::Iperf2,
             receive: if own.discard && datagram.is_none() {
                 Receive::Discard

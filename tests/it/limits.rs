@@ -47,6 +47,26 @@ fn a_token_bucket_is_the_documented_cap_where_one_is_known_and_a_shaper_where_no
 }
 
 #[test]
+fn a_bandwidth_that_was_asked_for_and_reached_is_named() {
+    let Some(lab) = Lab::cabled(1500) else { return };
+    let _receiver = lab.receiver();
+    let sender = lab.sender(&[]);
+    for protocol in ["tcp", "udp"] {
+        let run = lab.measure(
+            &sender,
+            &plan(
+                &json!({"protocol": protocol, "bandwidth_bits_per_second": 10e6, "duration_s": 3}),
+            ),
+        );
+        assert_eq!(cause(&run), "bandwidth_asked", "{run:#}");
+        let rate = run["summary"]["bits_per_second"].as_f64().unwrap();
+        assert!(rate < 11e6, "{run:#}");
+        let evidence = run["limits"][0]["evidence"].as_str().unwrap();
+        assert!(evidence.contains("asked for"), "{evidence}");
+    }
+}
+
+#[test]
 fn a_cpu_quota_of_the_sender_is_named() {
     // Not in namespaces of their own: inside them the quota's account cannot be read.
     let receiver = Program::start(&["--receiver", "127.0.0.1:0"]);

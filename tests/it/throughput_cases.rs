@@ -15,8 +15,9 @@ use tidemark::measure::verdict::judge_flow;
 use tidemark::wire::iperf2::datagram::DatagramHead;
 use tidemark::wire::iperf3::{Results, frame};
 
+use crate::support::lab::{B, Lab};
 use crate::support::netns::{Namespace, Pair, Running, serve};
-use crate::support::throughput::{Done, PATIENCE, fake, free_port, go, has, plan_of};
+use crate::support::throughput::{Done, PATIENCE, Served, fake, free_port, go, has, plan_of};
 
 const NEAR: &str = "throughput_cases::a_client_in_a_namespace";
 
@@ -42,15 +43,20 @@ fn a_client_in_a_namespace() {
     });
 }
 
-/// A real server in a namespace, once it listens.
+/// A real server on port 5001 of a namespace, once it listens.
 fn listen(far: &Namespace, words: &[&str], table: &str) -> Running {
+    listening(far, words, &format!("/proc/net/{table}"), ":1389 ")
+}
+
+/// The same on a TCP port, IPv4 or IPv6, that is given in hexadecimal as the system's table has it.
+fn listen_on(far: &Namespace, words: &[&str], port: &str) -> Running {
+    listening(far, words, "/proc/net/tcp /proc/net/tcp6", port)
+}
+
+fn listening(far: &Namespace, words: &[&str], tables: &str, port: &str) -> Running {
     let running = Running::new(far.command(words));
     let until = Instant::now() + PATIENCE;
-    // Port 5001 in hexadecimal.
-    while !far
-        .run(&format!("cat /proc/net/{table}"))
-        .contains(":1389 ")
-    {
+    while !far.run(&format!("cat {tables}")).contains(port) {
         assert!(Instant::now() < until, "{words:?} does not listen");
         thread::sleep(Duration::from_millis(10));
     }
@@ -407,4 +413,135 @@ fn the_control_connection_is_kept_alive_through_a_long_test() {
         "{:?}",
         done.end.remarks
     );
+}
+
+/// So many ports in a row that nobody uses.
+fn free_ports(count: u16) -> u16 {
+    loop {
+        let first = free_port("127.0.0.1").port();
+        let is_free = |port| {
+            TcpListener::bind(("127.0.0.1", port)).is_ok()
+                && UdpSocket::bind(("127.0.0.1", port)).is_ok()
+        };
+        if (first..first + count).all(is_free) {
+            return first;
+        }
+    }
+}
+
+#[test]
+fn source_ports_are_those_that_were_asked_for() {
+    let (iperf2, iperf3) = (Served::iperf2(), Served::iperf3());
+    // The streams of each way of an iperf 3 test have connections of their own.
+    for (served, number, plan, count) in [
+        (&iperf2, 1, json!({}), 4),
+        (&iperf2, 2, json!({"protocol": "udp"}), 4),
+        (&iperf2, 3, json!({"direction": "both"}), 4),
+        (&iperf2, 4, json!({"bind": "127.0.0.1"}), 4),
+        (&iperf3, 1, json!({"direction": "both"}), 8),
+        (&iperf3, 2, json!({"protocol": "udp"}), 4),
+    ] {
+        let first = free_ports(count);
+        let mut plan = plan;
+        plan["cport"] = json!(first);
+        plan["streams"] = json!(4);
+        plan["bytes"] = json!(40_000);
+        plan["length_bytes"] = json!(1_000);
+        plan["bandwidth_bits_per_second"] = json!(8e6);
+        if std::ptr::eq(served, &raw const iperf3) {
+            plan["dialect"] = json!("iperf3");
+        }
+        let done = go(served.receiver.local_addr(), &plan);
+        assert!(done.failures().is_empty(), "{plan} {:?}", done.end);
+        let test = served.test(number);
+        let ports = |ends: &mut dyn Iterator<Item = Option<SocketAddr>>| {
+            let mut ports: Vec<u16> = ends.map(|end| end.unwrap().port()).collect();
+            ports.sort_unstable();
+            ports.dedup();
+            ports
+        };
+        let asked: Vec<u16> = (first..first + count).collect();
+        let (here, there) = (&done.end.streams, &test.end.streams);
+        assert_eq!(
+            ports(&mut here.iter().map(|end| end.local)),
+            asked,
+            "{plan}"
+        );
+        assert_eq!(
+            ports(&mut there.iter().map(|end| end.remote)),
+            asked,
+            "{plan}"
+        );
+        // Stream by stream, the first with the first port.
+        for end in here.iter().filter(|end| end.way == Some(Way::Send)) {
+            let port = first + u16::try_from(end.stream).unwrap() - 1;
+            assert_eq!(end.local.unwrap().port(), port, "{plan}");
+        }
+    }
+}
+
+#[test]
+fn a_source_port_that_is_taken_is_named_and_the_other_streams_run() {
+    let served = Served::iperf2();
+    for protocol in ["tcp", "udp"] {
+        let first = free_ports(3);
+        let _listener = TcpListener::bind(("127.0.0.1", first + 1)).unwrap();
+        let _socket = UdpSocket::bind(("127.0.0.1", first + 1)).unwrap();
+        let plan = json!({"protocol": protocol, "cport": first, "streams": 3, "bytes": 40_000, "bandwidth_bits_per_second": 8e6});
+        let done = go(served.receiver.local_addr(), &plan);
+        let failures = done.failures();
+        assert_eq!(failures.len(), 1, "{:?}", done.end);
+        let named = format!("sending from port {}", first + 1);
+        assert!(failures[0].contains(&named), "{failures:?}");
+        let moved = |end: &&tidemark::measure::flow::StreamEnd| end.bytes > 0;
+        assert_eq!(done.streams(Way::Send).into_iter().filter(moved).count(), 2);
+    }
+}
+
+#[test]
+fn roles_hold_where_packets_overtake_each_other() {
+    if !has("iperf3") {
+        return;
+    }
+    let lab = Lab::wavering(Duration::from_millis(30), Duration::from_millis(15));
+    let Some(lab) = lab else {
+        return;
+    };
+    // Our client against the real server.
+    let real = listen_on(&lab.far, &["iperf3", "-s", "-p", "5202"], ":1452 ");
+    let sender = lab.sender(&[]);
+    for _ in 0..2 {
+        let run = lab.measure(
+            &sender,
+            &json!({
+                "kind": "throughput", "host": B, "port": 5202, "dialect": "iperf3", "direction": "both", "streams": 8,
+                "duration_s": 1, "bandwidth_bits_per_second": 500_000, "length_bytes": 4_096,
+            }),
+        );
+        assert_eq!(run["state"], "finished", "{run:#}");
+        for way in ["send", "receive"] {
+            let part = &run["summary"]["directions"][way];
+            let streams = part["streams"].as_array().unwrap();
+            assert_eq!(streams.len(), 8, "{run:#}");
+            for stream in streams {
+                assert_eq!(stream["failed"], Value::Null, "{run:#}");
+                assert_eq!(stream["direction"], way, "{run:#}");
+                assert!(stream["bytes"].as_u64() > Some(0), "{run:#}");
+            }
+            assert!(part["bytes_received"].as_u64() > Some(0), "{run:#}");
+        }
+    }
+    drop(real);
+    // The real client against our server.
+    let _receiver = lab.receiver();
+    let line = format!("iperf3 -c {B} -P 8 --bidir -t 1 -b 500k -l 4K -J");
+    let printed = lab.near.run(&line);
+    let told: Value = serde_json::from_str(&printed).unwrap();
+    let streams = told["end"]["streams"].as_array().unwrap();
+    for sends in [true, false] {
+        let same = |stream: &&Value| stream["receiver"]["sender"] == sends;
+        let moved = streams.iter().filter(same);
+        let moved = moved.filter(|stream| stream["receiver"]["bytes"].as_u64() > Some(0));
+        assert_eq!(moved.count(), 8, "{told:#}");
+    }
 }

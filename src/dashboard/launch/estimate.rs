@@ -23,7 +23,7 @@ pub(super) fn cost(plan: &Plan, open_runs: usize) -> Vec<Fact> {
         Plan::Ping(plan) => ping(plan),
         Plan::Path(_) => vec![
             fact("Takes", "a few seconds".to_owned()),
-            fact("Packets", "about 20, one after another".to_owned()),
+            fact("Probes", "about 20, one after another".to_owned()),
         ],
         Plan::Rate(_) | Plan::Users(_) | Plan::Fetch(_) => requests(plan),
     };

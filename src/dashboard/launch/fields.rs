@@ -181,7 +181,7 @@ const THROUGHPUT: [Field; 7] = [
         "decimal",
     ),
 ];
-const THROUGHPUT_MORE: [Field; 10] = [
+const THROUGHPUT_MORE: [Field; 11] = [
     text(
         "length_bytes",
         "Block",
@@ -232,6 +232,13 @@ const THROUGHPUT_MORE: [Field; 10] = [
         mono: true,
         ..text("bind", "Send from", "a local address", "", "text")
     },
+    text(
+        "cport",
+        "Source port",
+        "of the first stream, the next ones follow; empty = the system’s choice",
+        "",
+        "numeric",
+    ),
     Field {
         input: Input::Select(&[("copy", "copy"), ("discard", "discard")]),
         ..text(

@@ -8,7 +8,7 @@ use crate::measure::plan::throughput::{Dialect, Direction, Protocol, Receive, Th
 use crate::measure::plan::{PathPlan, Plan};
 use crate::measure::run::{Origin, Run};
 use crate::measure::summary::Summary;
-use crate::measure::summary::flow::ThroughputSummary;
+use crate::measure::summary::flow::{PathSummary, ThroughputSummary};
 
 /// What lies between the two ends, as far as it is known; empty for HTTP runs.
 pub(super) fn path(run: &Run, series: Option<&FlowSeries>) -> Vec<Fact> {
@@ -23,7 +23,9 @@ pub(super) fn path(run: &Run, series: Option<&FlowSeries>) -> Vec<Fact> {
             out
         }
         (Plan::Path(plan), Some(Summary::Path(summary))) => {
-            ends(run, &plan.host, summary.address.as_deref())
+            let mut out = ends(run, &plan.host, summary.address.as_deref());
+            out.extend(path_method(summary).map(|how| fact("probed by", how, false)));
+            out
         }
         _ => Vec::new(),
     }
@@ -121,6 +123,15 @@ const fn method(plan: &PingPlan) -> &'static str {
     }
 }
 
+/// How a path was probed; `None` where no size was tried.
+pub(super) fn path_method(summary: &PathSummary) -> Option<&'static str> {
+    match summary.method.as_deref()? {
+        "icmp" => Some("ICMP echoes"),
+        "udp" => Some("datagrams to a closed UDP port"),
+        _ => None,
+    }
+}
+
 /// What the plan of a throughput run says.
 pub(super) fn throughput(plan: &ThroughputPlan) -> Vec<Fact> {
     let mut out = vec![
@@ -188,6 +199,13 @@ pub(super) fn throughput(plan: &ThroughputPlan) -> Vec<Fact> {
         plan.ip_version.map(|version| version.to_string()),
     );
     add("sent from", plan.bind.map(|bind| bind.to_string()));
+    add(
+        "source ports",
+        plan.cport.map(|first| match plan.streams {
+            1 => first.to_string(),
+            _ => format!("from {first} on"),
+        }),
+    );
     out
 }
 

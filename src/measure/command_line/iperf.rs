@@ -1,8 +1,8 @@
 //! iperf 2's line: every option of 2.1.8, as a throughput plan or as a receiver.
 
 use super::iperf_fields::{
-    UNLIMITED_UDP, bare_word, size, take_count, take_format, take_interval, take_listening,
-    take_port, take_rate,
+    UNLIMITED_UDP, bare_word, size, take_bind, take_count, take_format, take_interval,
+    take_listening, take_port, take_rate,
 };
 use super::iperf_values::{self as values, Suffixes};
 use super::options::Takes::{Nothing, Value};
@@ -342,13 +342,8 @@ fn take_common(draft: &mut Draft, name: &str, text: &str, value: &str) {
                 draft.understood(text, "TCP maximum segment size");
             }
         }
-        "bind" => match values::bind_address(value) {
-            Ok(address) => {
-                draft.set("bind", address);
-                draft.understood(text, "the address to send from");
-            }
-            Err(sentence) => draft.problem(text, sentence),
-        },
+        "bind" => take_bind(draft, text, value),
+        "incr-srcport" => draft.understood(text, "each stream has the next source port"),
         "format" => take_format(draft, text, value, "bkmgaBKMGA"),
         "reportstyle" if value.eq_ignore_ascii_case("c") => {
             draft.output.iperf.csv = true;
@@ -428,7 +423,7 @@ fn refusal(name: &str) -> String {
         "near-congestion" | "tcp-write-prefetch" => {
             "Writing by the state of the connection (--near-congestion, --tcp-write-prefetch) is not supported: a small -w keeps queues short."
         }
-        "incr-dstip" | "incr-dstport" | "incr-srcip" | "incr-srcport" => {
+        "incr-dstip" | "incr-dstport" | "incr-srcip" => {
             "Addresses or ports that differ by stream are not supported: run one test for each."
         }
         "no-udp-fin" => {
@@ -452,9 +447,7 @@ fn refusal(name: &str) -> String {
         "blockcount" => "iperf 2 has no -k: give the bytes with -n, which are blocks × length.",
         "affinity" => "-A is not supported: the system places the threads; leave it out.",
         "bidir" => "iperf 2 has no --bidir: write --full-duplex.",
-        "cport" => {
-            "--cport is iperf 3's and not supported: the system chooses source ports, and the report shows them."
-        }
+        "cport" => "--cport is iperf 3's: write -B ADDRESS:PORT, such as -B 0.0.0.0:6001.",
         "help" | "version" => "This line starts no test: it asks iperf for its own text.",
         _ => "This option is not supported here: leave it out.",
     };

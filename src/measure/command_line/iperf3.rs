@@ -1,8 +1,8 @@
 //! iperf 3's line: every option of 3.12, as a throughput plan or as a receiver.
 
 use super::iperf_fields::{
-    UNLIMITED_UDP, bare_word, size, take_count, take_format, take_interval, take_listening,
-    take_port, take_rate,
+    UNLIMITED_UDP, bare_word, size, take_bind, take_count, take_format, take_interval,
+    take_listening, take_port, take_rate,
 };
 use super::iperf_values::{self as values, Suffixes};
 use super::options::Takes::{Maybe, Nothing, Value};
@@ -318,12 +318,22 @@ fn take_common(draft: &mut Draft, name: &str, text: &str, value: &str) {
             "mss_bytes",
             "bytes in a TCP segment at most",
         ),
-        "bind" => match values::bind_address(value) {
-            Ok(address) => {
-                draft.set("bind", address);
-                draft.understood(text, "the address to send from");
+        "bind" if matches!(values::bind_place(value), Ok((_, Some(_)))) => {
+            draft.problem(
+                text,
+                "-B of iperf 3 takes an address alone: give the source port with --cport.",
+            );
+        }
+        "bind" => take_bind(draft, text, value),
+        "cport" => match value.parse::<u16>() {
+            Ok(port) if port > 0 => {
+                draft.set("cport", port);
+                draft.understood(
+                    text,
+                    format!("sends from port {port}, each further stream from the next one"),
+                );
             }
-            Err(sentence) => draft.problem(text, sentence),
+            _ => draft.problem(text, "--cport takes a port, 1 to 65535."),
         },
         "format" => take_format(draft, text, value, "kmgtKMGT"),
         "json" => {
@@ -378,9 +388,6 @@ fn refusal(name: &str) -> String {
         }
         "affinity" => "-A is not supported: the system places the threads; leave it out.",
         "bind-dev" => "--bind-dev is not supported: give an address of the device with -B.",
-        "cport" => {
-            "--cport is not supported: the system chooses source ports, and the report shows them."
-        }
         "sctp" | "xbind" | "nstreams" => "SCTP is not supported: TCP and UDP are.",
         "fq-rate" => "--fq-rate is not supported: limit the rate of each stream with -b instead.",
         "zerocopy" => {

@@ -87,6 +87,31 @@ pub(super) fn take_count(draft: &mut Draft, text: &str, value: &str, field: &str
     }
 }
 
+/// `-B` of a client; with a port, that is the first stream's source port. The unspecified address stands for none.
+pub(super) fn take_bind(draft: &mut Draft, text: &str, value: &str) {
+    let (address, port) = match values::bind_place(value) {
+        Ok(place) => place,
+        Err(sentence) => return draft.problem(text, sentence),
+    };
+    let any = port.is_some()
+        && address
+            .parse::<std::net::IpAddr>()
+            .is_ok_and(|address| address.is_unspecified());
+    if !any {
+        draft.set("bind", address);
+    }
+    match port {
+        Some(port) => {
+            draft.set("cport", port);
+            draft.understood(
+                text,
+                format!("sends from port {port}, each further stream from the next one"),
+            );
+        }
+        None => draft.understood(text, "the address to send from"),
+    }
+}
+
 /// `-i`; 0 prints totals alone.
 pub(super) fn take_interval(draft: &mut Draft, text: &str, value: &str) {
     let Some(seconds) = draft.number(text, value) else {
@@ -133,12 +158,18 @@ pub(super) fn take_listening(
                 server.port = port;
             }
         }
-        "bind" => match values::bind_address(value).map(|address| address.parse()) {
-            Ok(Ok(address)) => {
+        "bind" => match values::bind_place(value).map(|(address, port)| (address.parse(), port)) {
+            Ok((_, Some(_))) => {
+                draft.problem(
+                    text,
+                    "-B takes an address alone here: give the port with -p.",
+                );
+            }
+            Ok((Ok(address), None)) => {
                 server.bind = Some(address);
                 draft.understood(text, "the address to listen on");
             }
-            Ok(Err(_)) => draft.problem(text, "-B takes an IP address of this machine."),
+            Ok((Err(_), None)) => draft.problem(text, "-B takes an IP address of this machine."),
             Err(sentence) => draft.problem(text, sentence),
         },
         "interval" => {

@@ -194,25 +194,34 @@ pub(super) fn client_host(text: &str) -> Result<String, String> {
 ///
 /// # Errors
 ///
-/// A sentence where it names a port or a device too.
-pub(super) fn bind_address(text: &str) -> Result<String, String> {
+/// A sentence where it names a device too.
+pub(super) fn bind_place(text: &str) -> Result<(String, Option<u16>), String> {
     if text.contains('%') {
         return Err(
             "-B with a device (%) is not supported: give an address of it alone.".to_owned(),
         );
     }
-    let bare = text
-        .strip_prefix('[')
-        .and_then(|rest| rest.strip_suffix(']'))
-        .unwrap_or(text);
-    let has_port = text.contains("]:") || bare.matches(':').count() == 1;
-    if has_port {
-        return Err(
-            "-B with a source port is not supported: give the address alone; the system chooses the ports, and the report shows them."
-                .to_owned(),
-        );
-    }
-    Ok(bare.to_owned())
+    let (address, port) = match text.strip_prefix('[') {
+        Some(rest) => match rest.split_once(']') {
+            Some((address, port)) => (address, port.strip_prefix(':')),
+            None => (text, None),
+        },
+        None if text.matches(':').count() == 1 => match text.split_once(':') {
+            Some((address, port)) => (address, Some(port)),
+            None => (text, None),
+        },
+        None => (text, None),
+    };
+    let port = match port.map(str::parse) {
+        None => None,
+        Some(Ok(port)) if port > 0 => Some(port),
+        Some(_) => {
+            return Err(format!(
+                "-B {text}: a source port is a whole number from 1 to 65535, such as 10.0.0.1:6001."
+            ));
+        }
+    };
+    Ok((address.to_owned(), port))
 }
 
 #[cfg(test)]
@@ -293,10 +302,17 @@ mod tests {
         ] {
             assert!(client_host(text).unwrap_err().contains(words), "{text}");
         }
-        assert_eq!(bind_address("10.0.0.1"), Ok("10.0.0.1".to_owned()));
-        assert_eq!(bind_address("[fd00::1]"), Ok("fd00::1".to_owned()));
-        for text in ["10.0.0.1:6001", "[::1]:6001", "10.0.0.1%eth0"] {
-            assert!(bind_address(text).is_err(), "{text}");
+        for (text, address, port) in [
+            ("10.0.0.1", "10.0.0.1", None),
+            ("10.0.0.1:6001", "10.0.0.1", Some(6001)),
+            ("[fd00::1]", "fd00::1", None),
+            ("[fd00::1]:6001", "fd00::1", Some(6001)),
+            ("fd00::1", "fd00::1", None),
+        ] {
+            assert_eq!(bind_place(text), Ok((address.to_owned(), port)), "{text}");
+        }
+        for text in ["10.0.0.1:x", "[::1]:0", "10.0.0.1:70000", "10.0.0.1%eth0"] {
+            assert!(bind_place(text).is_err(), "{text}");
         }
     }
 

@@ -1,5 +1,7 @@
 //! A throughput plan as the nearest line of iperf 2 or iperf 3.
 
+use std::net::{IpAddr, SocketAddr};
+
 use super::iperf_values::{write_bytes, write_rate};
 use super::{number, push_option};
 use crate::measure::plan::ThroughputPlan;
@@ -141,8 +143,24 @@ impl Writer<'_> {
             Some(_) => self.flag("-6"),
             None => {}
         }
-        if let Some(address) = plan.bind {
-            self.option("-B", &address.to_string());
+        match (plan.bind, plan.cport) {
+            (bind, Some(port)) if plan.dialect == Dialect::Iperf2 => {
+                let any = if plan.ip_version == Some(6) {
+                    IpAddr::from([0_u16; 8])
+                } else {
+                    IpAddr::from([0; 4])
+                };
+                let place = SocketAddr::new(bind.unwrap_or(any), port);
+                self.option("-B", &place.to_string());
+            }
+            (bind, port) => {
+                if let Some(address) = bind {
+                    self.option("-B", &address.to_string());
+                }
+                if let Some(port) = port {
+                    self.option("--cport", &port.to_string());
+                }
+            }
         }
     }
 

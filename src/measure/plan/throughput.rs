@@ -85,6 +85,8 @@ pub struct ThroughputPlan {
     pub ip_version: Option<u8>,
     /// Local address to send from.
     pub bind: Option<IpAddr>,
+    /// The first stream's source port, each further stream has the next one; `None` = the system chooses them.
+    pub cport: Option<u16>,
     /// Whose protocol is spoken.
     pub dialect: Dialect,
     /// What a receiver on this node does with the bytes, and what ours at the other end is asked to do.
@@ -114,6 +116,12 @@ impl ThroughputPlan {
             Direction::Receive => (0, self.streams),
             Direction::Both | Direction::InTurn => (self.streams, self.streams),
         }
+    }
+
+    /// Source port of the flow that is opened as the `place`-th, from 0; `None` where the system chooses it.
+    pub fn source_port(&self, place: u32) -> Option<u16> {
+        let place = u16::try_from(place).ok()?;
+        self.cport?.checked_add(place)
     }
 
     /// How long it sends in s, both directions of an in-turn test together; `None` when bytes bound it.
@@ -218,6 +226,7 @@ pub fn from_json(
         fields.refuse("ip_version", "The IP version is 4 or 6.");
     }
     let bind = host::take_bind(&mut fields);
+    let cport = fields.whole("cport", &range("The source port", 1.0, 65_535.0, ""));
     let receive = fields
         .word(
             "receive",
@@ -234,6 +243,21 @@ pub fn from_json(
         in_turn_3: dialect == Dialect::Iperf3 && direction == Direction::InTurn,
         omits: omit_s > 0.0,
     };
+    // iperf 3 has connections of their own for each direction.
+    let ports = if dialect == Dialect::Iperf3 && direction == Direction::Both {
+        streams * 2
+    } else {
+        streams
+    };
+    if let Some(first) = cport.filter(|first| first + ports > 65_536) {
+        fields.refuse(
+            "cport",
+            format!(
+                "The streams need {ports} source ports from {first} on, and 65535 is the last: set cport to {} or less.",
+                65_536 - ports
+            ),
+        );
+    }
     refuse_contradictions(&mut fields, object, &shape);
     let errors = fields.finish("throughput");
     let Some(host) = host.filter(|_| errors.is_empty()) else {
@@ -259,6 +283,7 @@ pub fn from_json(
         tos: tos.and_then(|tos| u8::try_from(tos).ok()),
         ip_version: ip_version.and_then(|version| u8::try_from(version).ok()),
         bind,
+        cport: cport.and_then(|port| u16::try_from(port).ok()),
         dialect,
         receive,
         offload,
@@ -393,6 +418,9 @@ pub fn fill_json(plan: &ThroughputPlan, object: &mut Map<String, Value>) {
     }
     if let Some(bind) = plan.bind {
         put("bind", json!(bind));
+    }
+    if let Some(port) = plan.cport {
+        put("cport", json!(port));
     }
     put("dialect", json!(plan.dialect.word()));
     put(

@@ -35,8 +35,8 @@ pub(super) fn run(run: &mut Run<'_>) -> Result<FlowEnd, RunError> {
     let plan = &run.job.plan;
     let address = run.job.address;
     let sockets: Vec<Result<Arc<UdpSocket>, String>> = (0..plan.streams)
-        .map(|_| {
-            let socket = udp_flow::open(address, &run.options);
+        .map(|place| {
+            let socket = udp_flow::open(address, &run.options_of(place));
             socket.map(Arc::new).map_err(|error| error.to_string())
         })
         .collect();
@@ -46,7 +46,7 @@ pub(super) fn run(run: &mut Run<'_>) -> Result<FlowEnd, RunError> {
         .find_map(|socket| socket.local_addr().ok());
     let listener = match near {
         Some(near) if plan.direction == Direction::InTurn => {
-            udp_flow::bind(near, &run.options).ok()
+            udp_flow::bind(SocketAddr::new(near.ip(), 0), &run.options).ok()
         }
         _ => None,
     };

@@ -18,6 +18,7 @@ use crate::measure::flow::{FlowEnd, UdpEnd, Way};
 use crate::measure::plan::throughput::{Direction, Protocol, ThroughputPlan};
 use crate::net::connect::describe;
 use crate::net::sys::{self, Ready};
+use crate::net::tcp_flow::FlowOptions;
 use crate::net::{clock, tcp_flow, udp_flow};
 use crate::wire::iperf3::{Params, Results, State, StreamResult, hello, stream_id};
 
@@ -123,22 +124,23 @@ fn places(plan: &ThroughputPlan) -> impl Iterator<Item = (u32, Way)> {
 /// Agrees with the server on everything and opens all streams; the server then says that the test runs.
 fn open<'r>(run: &Run<'r>) -> Result<(Control<'r>, Vec<Data>), String> {
     let plan = &run.job.plan;
-    let socket = run.open().map_err(|error| error.to_string())?;
+    let socket = run.open(&run.options).map_err(|error| error.to_string())?;
     let (mut control, cookie) = Control::begin(socket, run.stop, run.job.address.port())?;
     control.send_json(&params(plan).encode())?;
     control.expect(State::CreateStreams, &mut || ())?;
     let mut sockets = Vec::new();
     // One after another, each complete before the next: the server takes their order for their direction.
-    for _ in places(plan) {
+    for (place, _) in (0..).zip(places(plan)) {
+        let options = run.options_of(place);
         sockets.push(match plan.protocol {
             Protocol::Tcp => {
-                let socket = run.open().map_err(|error| error.to_string())?;
+                let socket = run.open(&options).map_err(|error| error.to_string())?;
                 (&mut &*socket)
                     .write_all(&cookie)
                     .map_err(|error| format!("opening a stream failed ({})", describe(&error)))?;
                 Data::Tcp(socket)
             }
-            Protocol::Udp => Data::Udp(open_udp(run)?),
+            Protocol::Udp => Data::Udp(open_udp(run, &options)?),
         });
     }
     control.expect(State::TestStart, &mut || ())?;
@@ -146,9 +148,9 @@ fn open<'r>(run: &Run<'r>) -> Result<(Control<'r>, Vec<Data>), String> {
     Ok((control, sockets))
 }
 
-fn open_udp(run: &Run<'_>) -> Result<Arc<UdpSocket>, String> {
+fn open_udp(run: &Run<'_>, options: &FlowOptions) -> Result<Arc<UdpSocket>, String> {
     let address = run.job.address;
-    let socket = udp_flow::open(address, &run.options).map_err(|error| error.to_string())?;
+    let socket = udp_flow::open(address, options).map_err(|error| error.to_string())?;
     socket
         .send(&hello::REQUEST)
         .map_err(|error| udp::why(&error, address))?;

@@ -95,6 +95,7 @@ pub fn run_beside(
     let _ = sys::raise_open_files();
     let options = FlowOptions {
         bind: plan.bind,
+        port: None,
         window_bytes: plan.window_bytes,
         mss_bytes: plan.mss_bytes,
         tos: plan.tos,
@@ -156,11 +157,17 @@ struct Run<'r> {
 
 impl<'r> Run<'r> {
     /// Opens one connection to the peer.
-    fn open(&self) -> Result<Arc<TcpStream>, OpenError> {
-        tcp_flow::open(self.job.address, &self.options, CONNECT_LIMIT, &|| {
-            self.stop.is_stopped()
-        })
-        .map(Arc::new)
+    fn open(&self, options: &FlowOptions) -> Result<Arc<TcpStream>, OpenError> {
+        let stopped = || self.stop.is_stopped();
+        tcp_flow::open(self.job.address, options, CONNECT_LIMIT, &stopped).map(Arc::new)
+    }
+
+    /// Options of the flow that is opened as the `place`-th, from 0: its source port is its own.
+    fn options_of(&self, place: u32) -> FlowOptions {
+        FlowOptions {
+            port: self.job.plan.source_port(place),
+            ..self.options.clone()
+        }
     }
 
     /// Opens as many connections as the plan has streams, one after another.
@@ -168,10 +175,10 @@ impl<'r> Run<'r> {
         let mut opened: Vec<Result<Arc<TcpStream>, String>> = Vec::new();
         // A host that does not answer once is not waited for again.
         let mut silent = None;
-        for _ in 0..self.job.plan.streams {
+        for place in 0..self.job.plan.streams {
             let next = match &silent {
                 Some(why) => Err(String::clone(why)),
-                None => self.open().map_err(|error| {
+                None => self.open(&self.options_of(place)).map_err(|error| {
                     let why = error.to_string();
                     if matches!(error, OpenError::NoAnswer(_) | OpenError::Stopped) {
                         silent = Some(why.clone());

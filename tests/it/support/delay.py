@@ -1,11 +1,13 @@
 """Joins two network namespaces by a TUN device in each, and holds every packet back for a while.
 
-Arguments: namespace and namespace, address and address, delay in s. Ends when it is killed, or with its parent.
+Arguments: namespace and namespace, address and address, delay and the most that is added to it by chance, in s; packets
+overtake each other then. Ends when it is killed, or with its parent.
 """
-import collections
 import ctypes
 import fcntl
+import heapq
 import os
+import random
 import select
 import signal
 import struct
@@ -29,11 +31,13 @@ def tun(namespace, address, peer):
     return device
 
 
-a, b, address_a, address_b, delay = sys.argv[1:6]
-delay = float(delay)
+a, b, address_a, address_b, delay, jitter = sys.argv[1:7]
+delay, jitter = float(delay), float(jitter)
+chance = random.Random(26)
+number = 0  # keeps packets that are due at the same time in their order
 ends = [tun(a, address_a, address_b), tun(b, address_b, address_a)]
 other = {ends[0]: ends[1], ends[1]: ends[0]}
-held = collections.deque()
+held = []
 print("ready", flush=True)
 while True:
     wait = max(0.0, held[0][0] - time.monotonic()) if held else None
@@ -41,11 +45,14 @@ while True:
     for end in readable:
         try:
             while True:
-                held.append((time.monotonic() + delay, other[end], os.read(end, 65536)))
+                packet = os.read(end, 65536)
+                due = time.monotonic() + delay + jitter * chance.random()
+                number += 1
+                heapq.heappush(held, (due, number, other[end], packet))
         except BlockingIOError:
             pass
     while held and held[0][0] <= time.monotonic():
-        _, end, packet = held.popleft()
+        _, _, end, packet = heapq.heappop(held)
         try:
             os.write(end, packet)
         except (BlockingIOError, OSError):

@@ -37,6 +37,11 @@ impl Lab {
 
     /// Joined by a program that holds every packet back for this long.
     pub fn delayed(one_way: Duration) -> Option<Self> {
+        Self::wavering(one_way, Duration::ZERO)
+    }
+
+    /// The same with up to so much more by chance, so that packets overtake each other.
+    pub fn wavering(one_way: Duration, more: Duration) -> Option<Self> {
         let (near, far) = (Namespace::new()?, Namespace::new()?);
         let mut relay = Command::new("python3")
             .args([
@@ -48,6 +53,7 @@ impl Lab {
                 B,
             ])
             .arg(one_way.as_secs_f64().to_string())
+            .arg(more.as_secs_f64().to_string())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()

@@ -150,6 +150,15 @@ fn iperf_2_lines_are_read_with_its_suffixes() {
             json!({"congestion": "bbr", "mss_bytes": 1400, "tos": 32, "bind": "10.0.0.9"}),
         ),
         (
+            "iperf -c h -P 4 -B 10.0.0.9:6001 --incr-srcport",
+            json!({"bind": "10.0.0.9", "cport": 6001, "streams": 4}),
+        ),
+        (
+            "iperf -c h -B 0.0.0.0:6001",
+            json!({"bind": null, "cport": 6001}),
+        ),
+        ("iperf3 -c h --cport 6001", json!({"cport": 6001})),
+        (
             "iperf -c h -S ef -i 0.5",
             json!({"tos": 184, "interval_s": 0.5}),
         ),
@@ -256,7 +265,12 @@ fn what_cannot_be_honoured_is_refused_by_name() {
         ("iperf -c h -p 0", "1 to 65535"),
         ("iperf -c h -R -r", "several directions"),
         ("iperf -c h -r -L 5010", "-L is not supported"),
-        ("iperf -c h -B 10.0.0.1:6001", "source port"),
+        ("iperf -c h -B 10.0.0.1:0", "source port"),
+        ("iperf -c h -B 10.0.0.1:lots", "source port"),
+        ("iperf -s -B 10.0.0.1:6001", "with -p"),
+        ("iperf -c h --cport 6001", "-B ADDRESS:PORT"),
+        ("iperf3 -c h -B 10.0.0.1:6001", "with --cport"),
+        ("iperf -c h -P 8 -B 10.0.0.1:65530", "65535 is the last"),
         ("iperf -c h -F data.bin", "-F, -I"),
         ("iperf -c h --bounceback", "--bounceback"),
         ("iperf -c h --isochronous 60:1m", "--isochronous"),
@@ -279,7 +293,7 @@ fn what_cannot_be_honoured_is_refused_by_name() {
         ("iperf3 -c h -r", "iperf 3 has no -r"),
         ("iperf3 -c h --full-duplex", "--bidir"),
         ("iperf3 -c h -y C", "--format csv"),
-        ("iperf3 -c h --cport 6000", "--cport"),
+        ("iperf3 -c h --cport 0", "--cport takes a port"),
         ("iperf3 -c h --sctp", "SCTP"),
         ("iperf3 -c h -A 1,2", "-A"),
         ("iperf3 -c h -R --bidir", "-R and --bidir"),
@@ -364,6 +378,18 @@ fn plans_are_written_as_people_would() {
         (
             json!({"host": "h", "direction": "in_turn", "mss_bytes": 1400, "tos": 32, "ip_version": 6, "bind": "::1"}),
             "iperf -c h -t 10 -i 1 -r -l 1M -M 1400 -S 0x20 -6 -B ::1",
+        ),
+        (
+            json!({"host": "h", "streams": 4, "bind": "10.0.0.9", "cport": 6001}),
+            "iperf -c h -P 4 -t 10 -i 1 -l 1M -B 10.0.0.9:6001",
+        ),
+        (
+            json!({"host": "h", "cport": 6001, "ip_version": 6}),
+            "iperf -c h -t 10 -i 1 -l 1M -6 -B '[::]:6001'",
+        ),
+        (
+            json!({"host": "h", "dialect": "iperf3", "bind": "10.0.0.9", "cport": 6001}),
+            "iperf3 -c h -t 10 -l 1M -B 10.0.0.9 --cport 6001",
         ),
         (
             json!({"host": "h", "dialect": "iperf3", "omit_s": 2, "direction": "both"}),
