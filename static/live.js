@@ -12,9 +12,19 @@ function follow(live, from, part, end) {
   let swapped = 0;
   let spoken = 0;
   let waiting = 0;
+  let pressed = false; // a button that is replaced between press and release is not clicked
+
+  live.addEventListener('pointerdown', () => { pressed = true; });
+  for (const end of ['pointerup', 'pointercancel']) {
+    addEventListener(end, () => {
+      if (!pressed) return;
+      // The click comes after the release.
+      setTimeout(() => { pressed = false; if (due && !fetching) { due = false; swap(); } }, 0);
+    });
+  }
 
   async function swap() {
-    if (fetching) { due = true; return; }
+    if (fetching || pressed) { due = true; return; }
     const rest = 1000 - (Date.now() - swapped);
     if (rest > 0) {
       if (!waiting) waiting = setTimeout(() => { waiting = 0; swap(); }, rest);
@@ -25,11 +35,12 @@ function follow(live, from, part, end) {
     try {
       const answer = await fetch(part, { headers: { Accept: 'text/html' } });
       if (answer.status === 204) { finish(); return; }
-      if (answer.ok) show(await answer.text());
+      const html = answer.ok ? await answer.text() : '';
+      if (pressed) due = true; else if (html) show(html);
     } catch { // the next event, or the reconnect, tries again
     }
     fetching = false;
-    if (due) { due = false; swap(); }
+    if (due && !pressed) { due = false; swap(); }
   }
 
   function show(html) {
@@ -42,6 +53,7 @@ function follow(live, from, part, end) {
       const part = id && document.getElementById(id);
       if (part) part.open = true;
     }
+    showCopying(live);
     if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
     if (fresh.dataset.title) document.title = fresh.dataset.title;
     if (heard && Date.now() - spoken > 10000) {
@@ -84,26 +96,53 @@ function follow(live, from, part, end) {
   start();
 }
 
-// Shows each copy button and lets it put its command line on the clipboard.
-function copying(button) {
-  const from = document.getElementById(button.dataset.copy);
-  if (!from || !navigator.clipboard) return;
-  button.hidden = false;
-  const word = button.textContent;
-  button.addEventListener('click', async () => {
-    try {
-      await navigator.clipboard.writeText(from.dataset.text || from.textContent);
-      button.textContent = 'Copied';
-    } catch {
-      const range = document.createRange();
-      range.selectNodeContents(from);
-      getSelection().removeAllRanges();
-      getSelection().addRange(range);
-      button.textContent = 'Selected';
-    }
-    setTimeout(() => { button.textContent = word; }, 2000);
-  });
+// Shows the copy buttons of a page, or of a part that has just been swapped in.
+function showCopying(part) {
+  if (!navigator.clipboard) return;
+  for (const button of part.querySelectorAll('button[data-copy]')) {
+    button.hidden = !document.getElementById(button.dataset.copy);
+  }
 }
+
+// Puts the text that a copy button names on the clipboard.
+async function copy(button) {
+  const from = document.getElementById(button.dataset.copy);
+  if (!from) return;
+  const word = button.dataset.word || button.textContent;
+  button.dataset.word = word;
+  try {
+    await navigator.clipboard.writeText(from.dataset.text || from.textContent);
+    button.textContent = 'Copied';
+  } catch {
+    const range = document.createRange();
+    range.selectNodeContents(from);
+    getSelection().removeAllRanges();
+    getSelection().addRange(range);
+    button.textContent = 'Selected';
+  }
+  setTimeout(() => { button.textContent = word; }, 2000);
+}
+
+// Heard on the document, because a swap replaces the buttons.
+document.addEventListener('click', (event) => {
+  const button = event.target.closest?.('button[data-copy]');
+  if (button) copy(button);
+});
+
+// A form whose answer takes seconds says so, and is sent once.
+document.addEventListener('submit', (event) => {
+  const button = event.target.dataset.busy && event.target.querySelector('button');
+  if (!button) return;
+  button.dataset.word = button.textContent;
+  button.textContent = event.target.dataset.busy;
+  button.disabled = true;
+});
+addEventListener('pageshow', () => {
+  for (const button of document.querySelectorAll('form[data-busy] button:disabled')) {
+    button.textContent = button.dataset.word;
+    button.disabled = false;
+  }
+});
 
 const live = document.getElementById('live');
 if (live && live.dataset.run) {
@@ -112,4 +151,4 @@ if (live && live.dataset.run) {
 } else if (live && live.dataset.events) {
   follow(live, live.dataset.events, live.dataset.part, live.dataset.end);
 }
-document.querySelectorAll('button[data-copy]').forEach(copying);
+showCopying(document);

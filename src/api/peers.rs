@@ -85,14 +85,12 @@ pub(super) async fn last_check(
     Shared(api): Shared<Api>,
     Path(name): Path<String>,
 ) -> Answer<Json<PeerCheck>> {
-    if let Some(check) = api.state.supervisor.last_check(&name) {
-        return Ok(Json(check));
-    }
-    if api.state.store.peer(name.clone()).await?.is_none() {
-        return Err(Problem::no_peer(&name));
-    }
-    Err(Problem::new(
-        StatusCode::NOT_FOUND,
-        "This peer has not been checked since the program started: POST here to check it.",
-    ))
+    let peer = api.state.store.peer(name.clone()).await?;
+    let peer = peer.ok_or_else(|| Problem::no_peer(&name))?;
+    api.state.supervisor.last_check(&peer).map(Json).ok_or_else(|| {
+        Problem::new(
+            StatusCode::NOT_FOUND,
+            "This peer has not been checked since the program started, or not since it was changed: POST here to check it.",
+        )
+    })
 }

@@ -99,6 +99,14 @@ const CALLS: &[Row] = &[
         does: "shows, changes, forgets a peer",
     },
     Row {
+        name: "POST /api/peers/{name}/check",
+        does: "probes each port of a peer, TCP and UDP: open, refused or no_answer, with what to do and the firewall rules; takes some seconds",
+    },
+    Row {
+        name: "GET /api/peers/{name}/check",
+        does: "the last check since the program started; 404 before the first, and once the peer was changed",
+    },
+    Row {
         name: "GET /api/receivers",
         does: "the iperf 2 and iperf 3 receivers: where they listen, what they serve, whom they turned away",
     },
@@ -139,7 +147,7 @@ const FILES: &[Row] = &[
     },
     Row {
         name: "intervals.csv, intervals.json",
-        does: "one row a second of an HTTP run; of throughput one for each interval and stream, and SUM; of a ping one for each packet",
+        does: "one row a second of an HTTP run; of throughput one for each interval and stream, and SUM; of a ping one for each packet, of a path one for each size that was tried",
     },
     Row {
         name: "requests.csv, requests.json",
@@ -148,6 +156,10 @@ const FILES: &[Row] = &[
     Row {
         name: "report.txt",
         does: "the text that the tool would print whose kind it is, so that scripts that read it go on working",
+    },
+    Row {
+        name: "iperf.csv",
+        does: "throughput: the columns of iperf 2's -y C",
     },
     Row {
         name: "histogram.hgrm",

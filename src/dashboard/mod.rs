@@ -53,6 +53,7 @@ pub fn router(state: AppState) -> Router {
             "/peers/{name}/delete",
             get(peers::ask_delete).post(peers::delete),
         )
+        .route("/peers/{name}/check", post(peers::check))
         .route("/receivers/allow", post(receivers::allow))
         .route("/receivers/{dialect}/{action}", post(receivers::act))
         .route("/selftest", get(selftest::show).post(selftest::start))

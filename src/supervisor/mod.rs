@@ -33,7 +33,7 @@ pub use instrument::{Found, Instrument, Pinned, StopHandle};
 pub use launch::{Launch, LaunchError};
 use live::{Cause, Live};
 pub use network::Network;
-pub use reach::{PeerCheck, PortCheck};
+pub use reach::{PeerCheck, PortCheck, PortLeftOut};
 use receivers::Receivers;
 pub use receivers::{ReceiverError, ReceiverSettings, ReceiverView, RefusedSource};
 pub use registry::{PeerError, is_public, read_peer};

@@ -1,5 +1,6 @@
 //! Whether a peer's ports can be reached: checked when asked for, the last result kept in memory.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
 use serde::Serialize;
@@ -23,6 +24,23 @@ pub struct PeerCheck {
     pub at: jiff::Timestamp,
     /// Each port on each address, internal address first.
     pub ports: Vec<PortCheck>,
+    /// Ports that no test may go to, so they were not probed.
+    pub not_checked: Vec<PortLeftOut>,
+}
+
+/// A port that was not probed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PortLeftOut {
+    /// `internal` or `external`.
+    pub side: &'static str,
+    /// The address.
+    pub address: IpAddr,
+    /// What should listen there.
+    pub service: &'static str,
+    /// The port.
+    pub port: u16,
+    /// Why no test goes there, in a sentence.
+    pub why: String,
 }
 
 /// What was found of one port at one address.
@@ -51,16 +69,25 @@ impl Supervisor {
             .peer(name.to_owned())
             .await?
             .ok_or(PeerError::Missing)?;
-        let probes = probes(&peer);
-        let rule = self.core.settings.rule.clone();
+        let mut not_checked = Vec::new();
+        let mut allowed = Vec::new();
+        for probe in probes(&peer) {
+            let target = SocketAddr::new(probe.address, probe.port.number);
+            match self.core.settings.rule.check(target, &[probe.address]) {
+                Ok(()) => allowed.push(probe),
+                Err(refusal) => not_checked.push(PortLeftOut {
+                    side: probe.side,
+                    address: probe.address,
+                    service: probe.service,
+                    port: probe.port.number,
+                    why: refusal.sentence,
+                }),
+            }
+        }
         let found = tokio::task::spawn_blocking(move || {
             std::thread::scope(|scope| {
-                let threads: Vec<_> = probes
+                let threads: Vec<_> = allowed
                     .into_iter()
-                    .filter(|probe| {
-                        let target = SocketAddr::new(probe.address, probe.port.number);
-                        rule.check(target, &[probe.address]).is_ok()
-                    })
                     .map(|probe| scope.spawn(move || probe.make()))
                     .collect();
                 threads
@@ -73,6 +100,7 @@ impl Supervisor {
             peer: peer.name,
             at: now(),
             ports: found.await.unwrap_or_default(),
+            not_checked,
         };
         let mut checks = self.core.checks();
         checks.retain(|known| known.peer != check.peer);
@@ -83,13 +111,22 @@ impl Supervisor {
         Ok(check)
     }
 
-    /// The last check of a peer since the program started.
-    pub fn last_check(&self, name: &str) -> Option<PeerCheck> {
+    /// The last check of a peer since the program started; `None` once it has other addresses or ports than it had then.
+    pub fn last_check(&self, peer: &Peer) -> Option<PeerCheck> {
         let checks = self.core.checks();
-        checks
+        let check = checks
             .iter()
-            .find(|check| check.peer.eq_ignore_ascii_case(name))
-            .cloned()
+            .find(|check| check.peer.eq_ignore_ascii_case(&peer.name))?;
+        let places = probes(peer)
+            .into_iter()
+            .map(|probe| (probe.address, probe.port.number));
+        let checked = check
+            .ports
+            .iter()
+            .map(|port| (port.address, port.reach.port));
+        let left_out = check.not_checked.iter().map(|out| (out.address, out.port));
+        let places: BTreeSet<_> = places.collect();
+        (places == checked.chain(left_out).collect()).then(|| check.clone())
     }
 }
 

@@ -3,6 +3,12 @@
 use axum::body::Body;
 use axum::http::Request;
 use serde_json::{Value, json};
+use tidemark::measure::plan::{Caps, Plan};
+use tidemark::measure::reach::{Reach, Reached};
+use tidemark::measure::summary::flow::{
+    PathSummary, StreamDatagrams, StreamFigures, ThroughputSummary, UdpFigures,
+};
+use tidemark::supervisor::PeerCheck;
 use tower::ServiceExt;
 
 use crate::support::notebook::{Notebook, Reply, Step};
@@ -217,6 +223,17 @@ async fn bodies_that_are_not_as_they_must_be_are_refused_with_a_reason() {
         let body = json!({"plan": {"kind": "fetch", "url": url}});
         check(body, "url", text).await;
     }
+    // The field at fault is the one that names the target in this kind of plan.
+    for kind in ["throughput", "ping", "path"] {
+        let body = json!({"plan": {"kind": kind, "host": "192.0.2.7"}});
+        check(body, "host", "--allow").await;
+        let body = json!({"plan": {"kind": kind, "host": "nowhere.example"}});
+        check(body, "host", "could not be resolved").await;
+    }
+    check(json!({"command": "iperf -c 192.0.2.7"}), "host", "--allow").await;
+    let several = json!([{"url": "http://127.0.0.1:8000/"}, {"url": "http://192.0.2.7/"}]);
+    let body = json!({"plan": {"kind": "users", "urls": several, "reps": 1}});
+    check(body, "urls", "--allow").await;
     let outside = json!({"plan": {"kind": "fetch", "url": "http://outside.example/"}});
     assert_eq!(post(outside).await.json()["registrable"], "192.0.2.1");
     assert_eq!(
@@ -643,6 +660,72 @@ async fn the_described_run_has_every_key_of_a_real_one() {
         let known = schemas[schema]["properties"].as_object().unwrap();
         for key in value.as_object().unwrap().keys() {
             assert!(known.contains_key(key), "{schema} lacks {key}");
+        }
+    }
+    let figures = StreamFigures {
+        datagrams: Some(StreamDatagrams::default()),
+        ..StreamFigures::default()
+    };
+    let plan_of = |plan: Value| json!(Plan::from_json(&plan, &Caps::default()).unwrap());
+    let reach = Reach {
+        port: 1,
+        protocol: "tcp".into(),
+        result: Reached::Open,
+        sentence: String::new(),
+        advice: String::new(),
+        rules: Vec::new(),
+        rtt_ms: None,
+    };
+    let peer_check = PeerCheck {
+        peer: "a".into(),
+        at: "2026-11-30T17:44:35Z".parse().unwrap(),
+        ports: Vec::new(),
+        not_checked: Vec::new(),
+    };
+    for (schema, value) in [
+        ("StreamFigures", json!(figures)),
+        (
+            "ThroughputSummary",
+            json!(ThroughputSummary {
+                udp: Some(UdpFigures::default()),
+                directions: [("send".to_owned(), ThroughputSummary::default())].into(),
+                ..ThroughputSummary::default()
+            }),
+        ),
+        ("PathSummary", json!(PathSummary::default())),
+        ("PeerCheck", json!(peer_check)),
+        (
+            "ThroughputPlan",
+            plan_of(json!({
+                "kind": "throughput", "host": "127.0.0.1", "bind": "127.0.0.1", "cport": 6001, "mss_bytes": 1400,
+                "tos": 1, "ip_version": 4, "window_bytes": 65_536, "congestion": "cubic",
+                "bandwidth_bits_per_second": 1e6,
+            })),
+        ),
+        (
+            "PingPlan",
+            plan_of(json!({"kind": "ping", "host": "127.0.0.1"})),
+        ),
+        (
+            "PathPlan",
+            plan_of(json!({"kind": "path", "host": "127.0.0.1", "expect_mtu": 1500})),
+        ),
+    ] {
+        let known = schemas[schema]["properties"].as_object().unwrap();
+        for key in value.as_object().unwrap().keys() {
+            assert!(known.contains_key(key), "{schema} lacks {key}");
+        }
+    }
+    for (list, value) in [
+        (&schemas["PeerCheck"]["properties"]["ports"], json!(reach)),
+        (
+            &schemas["StreamFigures"]["properties"]["datagrams"],
+            json!(StreamDatagrams::default()),
+        ),
+    ] {
+        let known = list.get("items").unwrap_or(list)["properties"].as_object();
+        for key in value.as_object().unwrap().keys() {
+            assert!(known.unwrap().contains_key(key), "{list} lacks {key}");
         }
     }
     for (schema, path) in [("Node", "/api/node"), ("Capabilities", "/api/capabilities")] {

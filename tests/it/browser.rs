@@ -205,10 +205,12 @@ async fn paste_and_start(desk: &Desk, line: &str, head: &str) {
 }
 
 /// Rows of the table of streams.
+const STREAM_ROWS: &str = "#streams-table + .lead + .tw tbody tr";
+
 async fn stream_rows(desk: &Desk) -> usize {
     desk.browser
         .client
-        .find_all(Locator::Css("#streams-table + .lead + .tw tbody tr"))
+        .find_all(Locator::Css(STREAM_ROWS))
         .await
         .unwrap()
         .len()
@@ -261,11 +263,29 @@ fn a_throughput_run_is_watched_live_and_stopped() {
         paste_and_start(&desk, &line, "16 streams to 127.0.0.1 for 5 min").await;
         let text = desk.browser.wait_for_words("[SUM]").await;
         assert!(text.contains("so far"), "{text}");
-        assert_eq!(stream_rows(&desk).await, 17, "16 streams and their sum");
+        // On a busy machine the first interval may come before every stream has moved something.
+        let rows = format!("document.querySelectorAll('{STREAM_ROWS}').length === 17");
+        let browser = &desk.browser;
+        browser.wait_until("16 streams and their sum", &rows).await;
         desk.assert_fits("live").await;
-        desk.browser.picture("throughput-live").await;
-        desk.click("#stop").await;
-        let text = desk.browser.wait_for_words("Stopped by a person").await;
+        browser.picture("throughput-live").await;
+        // Buttons that a swap brings can be used as those before.
+        let mark = "document.querySelector('[data-copy]').dataset.old = 'yes'";
+        browser.client.execute(mark, vec![]).await.unwrap();
+        let swapped = "document.querySelector('[data-copy]:not([data-old]):not([hidden])')";
+        browser
+            .wait_until("swapped with its buttons", swapped)
+            .await;
+        // What a page may write to the clipboard is the browser's business; what it would write is kept.
+        let copy = "navigator.clipboard.writeText = async (text) => { window.copied = text; }; \
+                    document.querySelector('[data-copy]').click()";
+        browser.client.execute(copy, vec![]).await.unwrap();
+        browser
+            .wait_until("copied", "window.copied?.startsWith('iperf -c 127.0.0.1')")
+            .await;
+        let text = browser
+            .click_for_words("#stop", "Stopped by a person")
+            .await;
         assert!(text.contains("cancelled"), "{text}");
         desk.assert_quiet("cancelled").await;
         desk.browser.close().await;
@@ -286,8 +306,7 @@ fn a_form_starts_a_run_that_can_be_stopped() {
         desk.browser.wait_for_words("siege").await;
         desk.click("button[value=start]").await;
         desk.browser.wait_for_words("so far").await;
-        desk.click("#stop").await;
-        let text = desk.browser.wait_for_words("cancelled").await;
+        let text = desk.browser.click_for_words("#stop", "cancelled").await;
         assert!(text.contains("Do it again"), "{text}");
         desk.assert_quiet("cancelled").await;
         desk.browser.picture("cancelled").await;
@@ -307,6 +326,67 @@ fn a_form_starts_a_run_that_can_be_stopped() {
         assert_eq!(rate.prop("value").await.unwrap().as_deref(), Some("250000"));
         desk.browser.picture("form-error").await;
         desk.browser.close().await;
+    });
+}
+
+#[test]
+fn a_peers_ports_are_checked_with_and_without_javascript() {
+    runtime().block_on(async {
+        // Takes datagrams and says nothing, as behind a firewall; its TCP port is closed.
+        let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let walled = silent.local_addr().unwrap().port().to_string();
+        for javascript in [true, false] {
+            let setup = Setup {
+                javascript,
+                ..Setup::default()
+            };
+            let desk = Desk::open(setup).await;
+            let browser = &desk.browser;
+            desk.go("/peers").await;
+            let workload = desk.program.workload().port().to_string();
+            for (name, value) in [
+                ("name", "web 1"),
+                ("internal_address", "127.0.0.1"),
+                ("throughput_port", &walled),
+                ("workload_port", &workload),
+                ("dashboard_port", &workload),
+            ] {
+                desk.fill(&format!("[name={name}]"), value).await;
+            }
+            desk.click("form.mid .btn.go").await;
+            browser.wait_for_words("Check ports").await;
+            desk.click("form[action='/peers/web%201/check'] button")
+                .await;
+            let text = browser
+                .wait_for_words("What the last checks of ports found")
+                .await;
+            let text = text.replace(['\u{a0}', '\u{202f}'], " ");
+            for words in [
+                "✕ 2 of 4 not open",
+                "✓ open",
+                "✕ refused",
+                "✕ no answer",
+                "iperf -s -p",
+                "For the network’s firewall",
+                "--allow=udp:",
+                "checked 20",
+            ] {
+                assert!(text.contains(words), "{words}: {text}");
+            }
+            // Copying needs a script.
+            let copy = desk.browser.client.find(Locator::Css(".rule [data-copy]"));
+            let shown = copy.await.unwrap().is_displayed().await.unwrap();
+            assert_eq!(shown, javascript);
+            for width in [1440, 390] {
+                browser.viewport(width, 900).await;
+                desk.assert_fits(&format!("peers {width}")).await;
+                browser
+                    .picture(&format!("ports-{javascript}-{width}"))
+                    .await;
+            }
+            desk.assert_quiet("peers").await;
+            desk.browser.close().await;
+        }
     });
 }
 
@@ -405,8 +485,7 @@ fn everything_works_without_javascript() {
         desk.fill("[name=rate]", "100").await;
         desk.click("button[value=start]").await;
         desk.browser.wait_for_words("so far").await;
-        desk.click("#stop").await;
-        desk.browser.wait_for_words("cancelled").await;
+        desk.browser.click_for_words("#stop", "cancelled").await;
 
         // The same for a line of iperf, against our own receiver.
         let own = desk.program.addresses("receiver")[0].port();

@@ -315,6 +315,33 @@ fn a_peers_ports_are_open_or_refused_and_it_is_said_what_to_do() {
     );
     let again = ask(program.dashboard(), "GET", "/api/peers/here/check", None).1;
     assert_eq!(again, check);
+    assert_eq!(check["not_checked"], json!([]));
+    // Our own receiver answered the datagrams, and kept no test of them.
+    let (_, receivers) = ask(program.dashboard(), "GET", "/api/receivers", None);
+    assert_eq!(receivers["receivers"][0]["tests_begun"], 0, "{receivers}");
+    let (_, list) = ask(program.dashboard(), "GET", "/api/runs", None);
+    assert_eq!(list["runs"], json!([]), "{list}");
+    // A dashboard is never a target, so its port is left out by name.
+    let change = json!({"ports": {"dashboard": program.dashboard().port()}});
+    let (status, reply) = ask(
+        program.dashboard(),
+        "PATCH",
+        "/api/peers/here",
+        Some(&change),
+    );
+    assert_eq!(status, 200, "{reply}");
+    let last = |method| ask(program.dashboard(), method, "/api/peers/here/check", None);
+    assert_eq!(
+        last("GET").0,
+        404,
+        "a check of other ports is no longer its"
+    );
+    let (_, check) = last("POST");
+    assert_eq!(check["ports"].as_array().unwrap().len(), 3, "{check}");
+    let left_out = &check["not_checked"][0];
+    assert_eq!(left_out["service"], "dashboard", "{check}");
+    assert!(left_out["why"].as_str().unwrap().contains("never a target"));
+    assert_eq!(last("GET").1, check);
     assert_eq!(
         ask(program.dashboard(), "POST", "/api/peers/nobody/check", None).0,
         404

@@ -1,6 +1,7 @@
 //! The registry of peers as a page: list, form, and the consent that a public address needs.
 
 mod form;
+mod ports;
 mod whose;
 
 use std::net::IpAddr;
@@ -25,6 +26,7 @@ use crate::supervisor::PeerError;
 
 pub use form::minimal;
 use form::{MACHINE, NAMES, values_of};
+use ports::Checked;
 pub use whose::{known, whose};
 
 #[derive(Template)]
@@ -34,6 +36,7 @@ struct PeersPage {
     counted: String,
     head: &'static str,
     peers: Vec<PeerLine>,
+    checks: Vec<Checked>,
     editing: String,
     action: String,
     errors: Vec<ErrorLine>,
@@ -57,6 +60,8 @@ struct PeerLine {
     caps: String,
     tier: String,
     ports: String,
+    /// Where its last check stands, and what it found in a word.
+    checked: Option<(String, ports::Found)>,
     tags: Vec<String>,
     target: String,
     starts: Vec<(&'static str, String)>,
@@ -190,6 +195,19 @@ pub async fn delete(
     }
 }
 
+/// Answers `POST /peers/{name}/check`: probes its ports, and shows what came of it.
+pub async fn check(
+    visit: Visit,
+    Shared(state): Shared<AppState>,
+    Path(name): Path<String>,
+) -> Response {
+    match state.supervisor.check_peer(&name).await {
+        Ok(check) => Redirect::to(&format!("/peers#{}", anchor(&check.peer))).into_response(),
+        Err(PeerError::Storage(error)) => Trouble::storage(&error).answer(visit.frame()),
+        Err(_) => unknown(&visit, &name),
+    }
+}
+
 /// Registers a peer.
 ///
 /// # Errors
@@ -216,6 +234,11 @@ async fn answer(visit: &Visit, state: &AppState, shown: Shown) -> Response {
         Ok(peers) => peers,
         Err(error) => return Trouble::storage(&error).answer(visit.frame()),
     };
+    let checks: Vec<Checked> = peers
+        .iter()
+        .filter_map(|peer| state.supervisor.last_check(peer))
+        .map(|check| ports::checked(&check, anchor(&check.peer)))
+        .collect();
     let mut values = shown.values;
     let usual = Ports::default();
     for (name, port) in [
@@ -252,13 +275,14 @@ async fn answer(visit: &Visit, state: &AppState, shown: Shown) -> Response {
         },
         errors: fields::error_lines(&all, &shown.faults),
         groups: vec![group("Where it is", &NAMES), group("What it is", &MACHINE)],
-        peers: peers.iter().map(line).collect(),
+        peers: peers.iter().map(|peer| line(peer, &checks)).collect(),
+        checks,
         editing: shown.editing,
     };
     page(status, &built)
 }
 
-fn line(peer: &Peer) -> PeerLine {
+fn line(peer: &Peer, checks: &[Checked]) -> PeerLine {
     let text = |value: &Option<String>| value.clone().unwrap_or_else(|| words::DASH.to_owned());
     let target = peer
         .internal_address
@@ -293,6 +317,10 @@ fn line(peer: &Peer) -> PeerLine {
             "{} iperf, {} web, {} pages",
             peer.ports.throughput, peer.ports.workload, peer.ports.dashboard
         ),
+        checked: checks
+            .iter()
+            .find(|check| check.anchor == anchor(&peer.name))
+            .map(|check| (check.anchor.clone(), check.all.clone())),
         tags: peer.tags.clone(),
         starts: starts(peer, &target, &url),
         target,
@@ -361,6 +389,11 @@ fn unknown(visit: &Visit, name: &str) -> Response {
     let mut trouble = Trouble::missing(format!("There is no peer {shown:?}"));
     trouble.ways.clear();
     trouble.way("/peers", "All peers").answer(visit.frame())
+}
+
+/// Where the last check of a peer stands on the page.
+fn anchor(name: &str) -> String {
+    format!("check-{}", encoded(name))
 }
 
 /// A name as one segment of an address.

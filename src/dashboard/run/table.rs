@@ -49,6 +49,13 @@ pub struct More {
 }
 
 impl Table {
+    /// Whether a phone shows each row as lines of its own: where remarks beside the figures would lie outside.
+    pub fn stacks(&self) -> bool {
+        self.columns
+            .last()
+            .is_some_and(|column| column.name.is_empty())
+    }
+
     /// Whether anything stands in one of its columns; the first is the heading of each row.
     pub fn drop_empty_columns(&mut self) {
         let used: Vec<bool> = (0..self.columns.len())

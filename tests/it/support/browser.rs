@@ -3,11 +3,17 @@
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use fantoccini::wd::WebDriverCompatibleCommand;
 use fantoccini::{Client, ClientBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
 use serde_json::{Value, json};
+
+/// How long anything may take on a busy machine.
+const PATIENCE: Duration = Duration::from_mins(1);
+/// How often it is looked at.
+const TURN: Duration = Duration::from_millis(50);
 
 /// How the browser is set up.
 pub struct Setup {
@@ -194,15 +200,59 @@ impl Browser {
 
     /// Waits until the page's text contains `words`, and gives that text.
     pub async fn wait_for_words(&self, words: &str) -> String {
-        let mut text = String::new();
-        for _ in 0..600 {
-            text = self.text().await;
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let text = self.text().await;
             if text.contains(words) {
                 return text;
             }
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            // Said first, for whoever reads only the beginning.
+            assert!(
+                Instant::now() < end,
+                "“{words}” does not appear; the page says:\n{text}"
+            );
+            tokio::time::sleep(TURN).await;
         }
-        panic!("“{words}” does not appear; the page says:\n{text}");
+    }
+
+    /// Waits until this expression of the page's script is true.
+    pub async fn wait_until(&self, what: &str, expression: &str) {
+        let end = Instant::now() + PATIENCE;
+        let script = format!("return Boolean({expression})");
+        // A page that is being replaced answers nothing for a moment.
+        while self.client.execute(&script, vec![]).await.ok() != Some(json!(true)) {
+            let text = self.text().await;
+            assert!(Instant::now() < end, "never {what}; the page says:\n{text}");
+            tokio::time::sleep(TURN).await;
+        }
+    }
+
+    /// Clicks what this selector finds until the page's text contains `words`, and gives that text: a live page
+    /// replaces its buttons, and a click on one that has just gone is lost.
+    pub async fn click_for_words(&self, selector: &str, words: &str) -> String {
+        let end = Instant::now() + PATIENCE;
+        let mut last = String::new();
+        while Instant::now() < end {
+            let clicked = match self.client.find(fantoccini::Locator::Css(selector)).await {
+                Ok(element) => element.click().await,
+                Err(error) => Err(error),
+            };
+            if let Err(error) = clicked {
+                last = error.to_string();
+            }
+            // Time for the answer, before a click that was lost is made again.
+            for _ in 0..40 {
+                let text = self.text().await;
+                if text.contains(words) {
+                    return text;
+                }
+                tokio::time::sleep(TURN).await;
+            }
+        }
+        let text = self.text().await;
+        panic!(
+            "“{words}” does not appear after {selector} was clicked ({last}); the page says:\n{text}"
+        );
     }
 
     /// The text of the page as a person sees it.
