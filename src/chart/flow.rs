@@ -281,6 +281,22 @@ pub(crate) fn stretches(points: &[FlowPoint]) -> impl Iterator<Item = &[FlowPoin
     points.chunk_by(move |a, b| b.from_s - a.to_s <= longest * 0.5)
 }
 
+/// Points for a line: a last step shorter than half of the longest is joined with the one before, for a rate over so
+/// short a time would draw a plunge or a peak that says nothing.
+pub(crate) fn without_stub(mut points: Vec<FlowPoint>) -> Vec<FlowPoint> {
+    let length = |point: &FlowPoint| point.to_s - point.from_s;
+    let longest = points.iter().map(length).fold(0.0, f64::max);
+    if let [.., before, last] = points.as_slice()
+        && length(last) < longest * 0.5
+        && last.from_s - before.to_s <= longest * 0.5
+    {
+        let mut whole = joined(&[before.clone(), last.clone()], 1);
+        points.truncate(points.len() - 2);
+        points.append(&mut whole);
+    }
+    points
+}
+
 /// Neighbours joined until there are at most so many.
 pub(crate) fn joined(points: &[FlowPoint], most: usize) -> Vec<FlowPoint> {
     let join = points.len().div_ceil(most.max(1)).max(1);

@@ -144,7 +144,7 @@ fn draw(
             Bar::Stream(stream, rate) => {
                 let to = panel.at_x(rate / factor);
                 let ends = index == 0 || index == last;
-                let pen = match (stream.direction == Way::Receive.word() && two_ways, ends) {
+                let pen = match (stream.direction == Way::Receive.word(), ends) {
                     (true, _) => Pen::fill(Role::S3).opacity(if ends { 1.0 } else { 0.6 }),
                     (false, true) => Pen::fill(Role::S1),
                     (false, false) => Pen::fill(Role::S1).opacity(0.55),

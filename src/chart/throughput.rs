@@ -2,7 +2,7 @@
 
 use crate::chart::axis::{Axis, safe_range};
 use crate::chart::canvas::{Anchor, Canvas};
-use crate::chart::flow::{self, Flow, bits, stretches, unit};
+use crate::chart::flow::{self, Flow, bits, stretches, unit, without_stub};
 use crate::chart::labels::{EndLabel, write_end_labels};
 use crate::chart::panel::{Frame, Panel};
 use crate::chart::text::{self, counted, figure as number};
@@ -72,7 +72,7 @@ fn subtitle(flow: &Flow<'_>) -> String {
     )
 }
 
-/// A line that the sum is held against.
+/// A line that the sum is held against: the lower one of the documented cap and what was asked for.
 struct Reference {
     rate: f64,
     words: &'static str,
@@ -82,20 +82,24 @@ struct Reference {
 
 fn reference(flow: &Flow<'_>) -> Option<Reference> {
     let good = |rate: &f64| rate.is_finite() && *rate > 0.0;
-    if let Some(rate) = flow.series.cap_bits_per_second.filter(good) {
-        return Some(Reference {
-            rate,
-            words: "documented cap",
-            short: "cap",
-        });
+    let cap = flow.series.cap_bits_per_second.filter(good);
+    let cap = cap.map(|rate| Reference {
+        rate,
+        words: "documented cap",
+        short: "cap",
+    });
+    let asked = flow.plan().and_then(|plan| {
+        let each = plan.bandwidth_bits_per_second.filter(good)?;
+        Some(Reference {
+            rate: each * f64::from(plan.streams),
+            words: "asked for",
+            short: "asked",
+        })
+    });
+    match (cap, asked) {
+        (Some(cap), Some(asked)) if asked.rate < cap.rate => Some(asked),
+        (cap, asked) => cap.or(asked),
     }
-    let plan = flow.plan()?;
-    let each = plan.bandwidth_bits_per_second.filter(good)?;
-    Some(Reference {
-        rate: each * f64::from(plan.streams),
-        words: "asked for",
-        short: "asked",
-    })
 }
 
 fn largest(points: &[FlowPoint]) -> f64 {
@@ -165,7 +169,7 @@ fn upper_panel(flow: &Flow<'_>, form: Form, canvas: &Canvas, frame: Frame, x: Ax
     let sums: Vec<(Way, Vec<FlowPoint>)> = flow
         .ways()
         .into_iter()
-        .map(|way| (way, flow.sum(way)))
+        .map(|way| (way, without_stub(flow.sum(way))))
         .collect();
     let most = sums
         .iter()
@@ -249,7 +253,7 @@ fn lower_panel(flow: &Flow<'_>, form: Form, canvas: &Canvas, frame: Frame, x: Ax
         .lines
         .iter()
         .take(16)
-        .map(|line| (line, flow.points(line)))
+        .map(|line| (line, without_stub(flow.points(line))))
         .collect();
     let most = lines
         .iter()
@@ -323,10 +327,12 @@ fn lower_panel(flow: &Flow<'_>, form: Form, canvas: &Canvas, frame: Frame, x: Ax
 
 fn write_labels(form: Form, canvas: &Canvas, frame: Frame, labels: Vec<EndLabel>) {
     let x = frame.right + 9.0;
+    // On a phone a wider font than the one that is reckoned with would be cut off.
+    let spare = if form.is_narrow() { 10.0 } else { 0.0 };
     write_end_labels(
         canvas,
         x,
-        f64::from(form.width()) - x,
+        f64::from(form.width()) - x - spare,
         (frame.top - 8.0, frame.bottom + 10.0),
         form.text_size(),
         labels,
@@ -423,6 +429,8 @@ fn title(flow: &Flow<'_>) -> String {
         .cap_bits_per_second
         .filter(|cap| cap.is_finite() && *cap > 0.0)
     {
+        // Of a cap far above nothing is to be said.
+        Some(cap) if rate < cap / 20.0 => format!("{who} {holds} {}{spread}", bits(rate)),
         Some(cap) if rate <= cap * 1.02 => {
             let (factor, name) = unit(cap);
             format!(

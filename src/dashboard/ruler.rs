@@ -177,8 +177,7 @@ fn tick_step(end: f64) -> f64 {
 fn ticks(end: f64, step: f64, unit: &str) -> Vec<Tick> {
     let mut out = vec![tick(0.0, end, "0".to_owned())];
     let mut at = step;
-    // Labels near the end would run into the end's own.
-    while at < end * 0.9 && out.len() < 8 {
+    while at < last_label(end) && out.len() < 8 {
         out.push(tick(at, end, words::digits_short(at)));
         at += step;
     }
@@ -194,7 +193,7 @@ fn ticks(end: f64, step: f64, unit: &str) -> Vec<Tick> {
 fn ticks_beside(end: f64, step: f64, reference: f64) -> Vec<Tick> {
     let mut out = vec![tick(0.0, end, "0".to_owned())];
     let mut at = step;
-    while at < end * 0.9 && out.len() < 8 {
+    while at < last_label(end) && out.len() < 8 {
         let crossed = (at - reference).abs() < end * 0.03;
         let text = if crossed {
             String::new()
@@ -212,6 +211,12 @@ fn ticks_beside(end: f64, step: f64, reference: f64) -> Vec<Tick> {
     };
     out.push(tick(end, end, text));
     out
+}
+
+/// Where labels end, so that none runs into the end's own on a phone: 350 px wide, 8 px a digit.
+fn last_label(end: f64) -> f64 {
+    let digits = words::digits_short(end).chars().count() as f64;
+    end * (1.0 - (digits * 1.5 * 8.0 + 8.0) / 350.0).min(0.9)
 }
 
 fn tick(at: f64, end: f64, text: String) -> Tick {
@@ -276,6 +281,16 @@ mod tests {
         let texts: Vec<&str> = ruler.ticks.iter().map(|tick| tick.text.as_str()).collect();
         assert_eq!(texts, ["0", "5", "", "13"]);
         assert!(ruler.label.ends_with("of r"));
+    }
+
+    #[test]
+    fn long_labels_stay_apart_on_a_phone() {
+        let ruler = against(65_535.0, "m", 1_500.0, "r");
+        let texts: Vec<&str> = ruler.ticks.iter().map(|tick| tick.text.as_str()).collect();
+        assert_eq!(
+            texts,
+            ["0", "20\u{202f}000", "40\u{202f}000", "68\u{202f}000"]
+        );
     }
 
     #[test]

@@ -156,18 +156,6 @@ pub fn intervals_row(interval: &HttpInterval, options: Options) -> String {
     ])
 }
 
-/// `intervals.csv` of an HTTP run, whole.
-pub fn intervals_csv<'a>(
-    intervals: impl IntoIterator<Item = &'a HttpInterval>,
-    options: Options,
-) -> String {
-    let mut text = intervals_header(options);
-    for interval in intervals {
-        text.push_str(&intervals_row(interval, options));
-    }
-    text
-}
-
 const REQUESTS: [&str; 14] = [
     "run",
     "seq",

@@ -28,16 +28,9 @@ const INTERVALS: [&str; 13] = [
     "jitter_ms",
 ];
 
-/// `intervals.csv` of a throughput run: one row for each interval and stream, and `SUM`.
-pub fn flow_intervals_csv<'a>(
-    rows: impl IntoIterator<Item = &'a FlowInterval>,
-    options: Options,
-) -> String {
-    let mut text = options.header(&INTERVALS);
-    for row in rows {
-        text.push_str(&flow_intervals_row(row, options));
-    }
-    text
+/// The header of a throughput run's `intervals.csv`, which has one row for each interval and stream, and `SUM`.
+pub fn flow_intervals_header(options: Options) -> String {
+    options.header(&INTERVALS)
 }
 
 /// One row of it.
@@ -71,13 +64,9 @@ const ECHOES: [&str; 7] = [
     "lost",
 ];
 
-/// `intervals.csv` of a ping: one row for each probe.
-pub fn echoes_csv<'a>(rows: impl IntoIterator<Item = &'a EchoRow>, options: Options) -> String {
-    let mut text = options.header(&ECHOES);
-    for row in rows {
-        text.push_str(&echoes_row(row, options));
-    }
-    text
+/// The header of a ping's `intervals.csv`, which has one row for each probe.
+pub fn echoes_header(options: Options) -> String {
+    options.header(&ECHOES)
 }
 
 /// One row of it.

@@ -19,7 +19,8 @@ mod siege;
 pub use curl::{Expanded, FETCH_REPORT, expand, fetch_text};
 pub use flat::flatten;
 pub use flow_csv::{
-    IperfCsv, echoes_csv, echoes_row, flow_intervals_csv, flow_intervals_row, iperf_csv, path_csv,
+    IperfCsv, echoes_header, echoes_row, flow_intervals_header, flow_intervals_row, iperf_csv,
+    path_csv,
 };
 pub use hgrm::hgrm;
 pub use httperf::httperf_text;
@@ -69,13 +70,27 @@ pub fn text_with_rows(run: &Run, rows: &[Interval]) -> Option<String> {
     })
 }
 
-/// `intervals.csv` of a run of any kind but HTTP; `None` for those, and for a path run without figures.
-pub fn flow_rows_csv(run: &Run, rows: &[Interval], options: csv::Options) -> Option<String> {
-    match (&run.plan, &run.summary) {
-        (Plan::Throughput(_), _) => Some(flow_intervals_csv(&flow_rows(rows), options)),
-        (Plan::Ping(_), _) => Some(echoes_csv(&echo_rows(rows), options)),
-        (Plan::Path(_), Some(Summary::Path(summary))) => Some(path_csv(run.id, summary, options)),
-        _ => None,
+/// `intervals.csv` of a run with these rows, header first; `None` for a path run without figures.
+pub fn intervals_csv(run: &Run, rows: &[Interval], options: csv::Options) -> Option<String> {
+    let header = match (&run.plan, &run.summary) {
+        (Plan::Throughput(_), _) => flow_intervals_header(options),
+        (Plan::Ping(_), _) => echoes_header(options),
+        (Plan::Path(_), Some(Summary::Path(summary))) => {
+            return Some(path_csv(run.id, summary, options));
+        }
+        (Plan::Path(_), _) => return None,
+        (Plan::Rate(_) | Plan::Users(_) | Plan::Fetch(_), _) => csv::intervals_header(options),
+    };
+    let rows = rows.iter().map(|row| intervals_row(row, options));
+    Some(std::iter::once(header).chain(rows).collect())
+}
+
+/// One row of it.
+pub fn intervals_row(row: &Interval, options: csv::Options) -> String {
+    match row {
+        Interval::Http(second) => csv::intervals_row(second, options),
+        Interval::Flow(row) => flow_intervals_row(row, options),
+        Interval::Echo(row) => echoes_row(row, options),
     }
 }
 

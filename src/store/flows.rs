@@ -167,6 +167,7 @@ fn write_echo(transaction: &Transaction<'_>, id: i64, echo: &EchoRow) -> Result<
     Ok(())
 }
 
+/// They are numbered from 0 without a gap, so that a chunk far behind is found at once.
 pub(super) fn read_flows(
     connection: &Connection,
     id: i64,
@@ -176,7 +177,7 @@ pub(super) fn read_flows(
     let mut statement = connection.prepare_cached(
         "SELECT run, stream, direction, start_s, end_s, bytes, bits_per_second, retransmits, rtt_ms, cwnd_bytes,
                 lost, datagrams, jitter_ms
-         FROM run_flows WHERE run = ?1 ORDER BY seq LIMIT ?3 OFFSET ?2",
+         FROM run_flows WHERE run = ?1 AND seq >= ?2 ORDER BY seq LIMIT ?3",
     )?;
     let rows = statement.query_map(params![id, signed(skip), signed(limit)], |row| {
         Ok(FlowInterval {

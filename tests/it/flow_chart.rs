@@ -230,6 +230,62 @@ fn gaps_stay_gaps_and_what_was_not_measured_is_hatched() {
 }
 
 #[test]
+fn a_short_last_step_is_no_plunge_at_the_end_of_the_line() {
+    // The steps up and down of the drawn line, whose path goes by differences from its first corner on.
+    let steps = |flowed: &Flowed| -> Vec<f64> {
+        let figure = chart::flow_figure(&flowed.input(), "throughput").unwrap();
+        let svg = figure.desk.inline();
+        let line = svg.as_str().split('<').find(|element| {
+            element.starts_with("path") && element.contains("stroke-width=\"2.2\"")
+        });
+        let path = line.unwrap().split("d=\"").nth(1).unwrap();
+        let path = path[..path.find('"').unwrap()].replace('-', " -");
+        let numbers: Vec<f64> = path
+            .split([' ', ',', 'M', 'l'])
+            .filter(|number| !number.is_empty())
+            .map(|number| number.parse().unwrap())
+            .collect();
+        numbers[2..].iter().skip(1).step_by(2).copied().collect()
+    };
+    let whole = runs::single(30);
+    let mut with_stub = runs::single(30);
+    let end = with_stub.series.sums[0].points.last().unwrap().to_s;
+    let lines = with_stub.series.lines.iter_mut();
+    for line in with_stub.series.sums.iter_mut().chain(lines) {
+        line.points.push(FlowPoint {
+            from_s: end,
+            to_s: end + 0.04,
+            bytes: 1_448,
+            ..FlowPoint::default()
+        });
+    }
+    for flowed in [&whole, &with_stub] {
+        let steps = steps(flowed);
+        assert_eq!(steps.len(), 29, "{steps:?}");
+        assert!(steps.iter().all(|step| step.abs() < 10.0), "{steps:?}");
+    }
+    // The data table has it as it was measured.
+    let figure = chart::flow_figure(&with_stub.input(), "throughput").unwrap();
+    assert_eq!(figure.table.rows.len(), 31);
+}
+
+#[test]
+fn bars_of_received_streams_have_the_colour_of_their_lines() {
+    let flowed = runs::throughput(
+        &serde_json::json!({"streams": 2, "direction": "receive", "duration_s": 10}),
+        0..10,
+        &|_, stream, _| f64::from(stream) * 1e9,
+        |_| {},
+    );
+    for name in ["throughput", "streams"] {
+        let figure = chart::flow_figure(&flowed.input(), name).unwrap();
+        let svg = figure.desk.inline();
+        assert!(svg.as_str().contains("var(--s3)"), "{name}");
+        assert!(!svg.as_str().contains("var(--s1)"), "{name}");
+    }
+}
+
+#[test]
 fn no_text_of_a_flow_lies_on_another_or_leaves_the_drawing() {
     for (run, flowed) in every_run() {
         for figure in chart::flow_figures(&flowed.input()) {

@@ -98,6 +98,9 @@ async fn a_udp_report_says_loss_order_and_jitter_and_what_cuts_corners() {
         "Jitter",
         "asked for",
         "of what was asked",
+        "<th class=\"n\">lost</th>",
+        "<th class=\"n\">jitter</th>",
+        "21 of 2 103</td>",
     ]);
     let discard = report(&pages, throughput(&json!({"receive": "discard"}))).await;
     assert!(
@@ -223,6 +226,31 @@ async fn a_path_report_says_mtu_interfaces_sizes_and_a_black_hole() {
     ]);
     let hole = report(&pages, json!({"kind": "path", "host": LOSSY})).await;
     hole.says(&["larger packets vanish without a word", "Black hole"]);
+    // How it was probed, what was reported on the way, and the files that there are.
+    hole.says(&[
+        "<dt>probed by</dt><dd><bdi>ICMP echoes</bdi></dd>",
+        "don’t-fragment set: ICMP echoes.",
+        "What was reported",
+        "<li>10.0.0.1 reports: host unreachable.</li>",
+        "<a href=\"/runs/2/intervals.csv\">intervals.csv</a><span>3 rows</span>",
+        "/runs/2/intervals.csv?excel=1\">sizes</a>",
+        "as tracepath prints",
+    ]);
+    for absent in ["requests.csv", "histogram.hgrm", "iperf.csv"] {
+        assert!(!hole.text.contains(absent), "{absent}");
+    }
+    let csv = pages.get("/runs/2/intervals.csv").await;
+    assert_eq!(csv.header("x-total-rows"), "3");
+    assert!(
+        csv.text.starts_with("run,size_bytes,result,"),
+        "{}",
+        csv.text
+    );
+    assert_eq!(csv.text.lines().count(), 4);
+    let json: Value =
+        serde_json::from_str(&pages.get("/runs/2/intervals.json").await.text).unwrap();
+    assert_eq!(json["total_rows"], 3);
+    assert_eq!(json["rows"][0]["size_bytes"], 1460);
     for run in [1, 2] {
         let missing = pages.get(&format!("/runs/{run}/requests.csv")).await;
         assert_eq!(missing.status, StatusCode::NOT_FOUND);
@@ -506,4 +534,149 @@ async fn a_receiver_that_is_switched_off_names_its_flag_and_a_source_is_allowed_
         .get("/peers?add=203.0.113.9")
         .await
         .says(&["name=\"external_address\" value=\"203.0.113.9\""]);
+}
+
+#[tokio::test]
+async fn intervals_are_streamed_whole_whatever_their_number() {
+    let pages = Pages::new();
+    // 64 streams and their sum for 40 s: more than two chunks.
+    let run = pages
+        .ended(throughput(&json!({"streams": 64, "duration_s": 40})), "")
+        .await;
+    let path = format!("/runs/{}", run.id);
+    let rows = 65 * 40;
+    plain(pages.get(&path).await).says(&["intervals.csv</a><span>2 600 rows</span>"]);
+    let csv = pages.get(&format!("{path}/intervals.csv")).await;
+    assert_eq!(csv.header("x-total-rows"), rows.to_string());
+    let mut reader = csv::Reader::from_reader(csv.text.as_bytes());
+    let found: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
+    assert_eq!(found.len(), rows);
+    // In order, each once: 40 rows of every stream, ascending in time.
+    for stream in (1..=64).map(|id| id.to_string()).chain(["SUM".to_owned()]) {
+        let starts: Vec<f64> = found
+            .iter()
+            .filter(|row| row[1] == stream)
+            .map(|row| row[3].parse().unwrap())
+            .collect();
+        assert_eq!(starts.len(), 40, "{stream}");
+        assert!(starts.is_sorted(), "{stream}");
+    }
+    let text = pages.get(&format!("{path}/intervals.json")).await.text;
+    let json: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(json["total_rows"], rows);
+    assert_eq!(json["rows"].as_array().unwrap().len(), rows);
+    let excel = pages.get(&format!("{path}/intervals.csv?excel=1")).await;
+    assert!(excel.text.starts_with('\u{feff}'));
+    assert_eq!(excel.text.matches('\u{feff}').count(), 1);
+    // A run without rows does not offer the file.
+    let refused = report(&pages, throughput(&json!({"host": REFUSES}))).await;
+    assert!(!refused.text.contains("intervals.csv"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_peers_ports_are_checked_from_its_row_and_the_page_says_what_to_do() {
+    let pages = Pages::with_receivers();
+    pages.post("/receivers/iperf2/start", &[]).await;
+    let open = pages.state.supervisor.receivers()[0].addresses[0]
+        .port()
+        .to_string();
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let listens = silent.local_addr().unwrap().port().to_string();
+    let closed = {
+        let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        socket.local_addr().unwrap().port().to_string()
+    };
+    let added = pages
+        .post(
+            "/peers",
+            &[
+                ("name", "this one/<here>"),
+                ("internal_address", "127.0.0.1"),
+                ("throughput_port", &open),
+                ("workload_port", &listens),
+                ("dashboard_port", &closed),
+            ],
+        )
+        .await;
+    assert_eq!(added.status, StatusCode::SEE_OTHER, "{}", added.text);
+    let before = plain(pages.get("/peers").await);
+    let action = "/peers/this%20one%2F%3Chere%3E/check";
+    before.says(&[&format!("action=\"{action}\""), "Check ports"]);
+    assert!(!before.text.contains("What the last checks"));
+
+    let checked = pages.post(action, &[]).await;
+    assert_eq!(checked.status, StatusCode::SEE_OTHER, "{}", checked.text);
+    let place = checked.header("location");
+    assert_eq!(place, "/peers#check-this%20one%2F%3Chere%3E");
+    let after = plain(pages.get("/peers").await);
+    is_clean(&after, "/peers");
+    after.says(&[
+        "What the last checks of ports found",
+        "id=\"check-this%20one%2F%3Chere%3E\"",
+        "✕ 1 of 4 not open",
+        &format!("<th>TCP {open}</th><td data-label=\"listener\">throughput</td>"),
+        &format!("<th>UDP {open}</th><td data-label=\"listener\">throughput</td>"),
+        "✓ open",
+        "✕ refused",
+        &format!("nothing listens on TCP port {closed}"),
+        "Start the server there on an address that others can reach",
+        "checked 20",
+    ]);
+    assert_eq!(after.text.matches(">✓ open<").count(), 3);
+    // Our own receiver answered, and kept no test of it.
+    let served = pages.state.supervisor.receivers()[0].status;
+    assert_eq!((served.begun, served.refused), (0, 0));
+    plain(pages.get("/runs").await).says(&["0 runs"]);
+
+    // The check is of ports that the peer no longer has.
+    let changed = pages
+        .post(
+            "/peers/this%20one%2F%3Chere%3E",
+            &[
+                ("name", "this one/<here>"),
+                ("internal_address", "127.0.0.1"),
+                ("throughput_port", &closed),
+                ("workload_port", &listens),
+                ("dashboard_port", &open),
+            ],
+        )
+        .await;
+    assert_eq!(changed.status, StatusCode::SEE_OTHER, "{}", changed.text);
+    let stale = pages.get("/peers").await;
+    assert!(!stale.text.contains("What the last checks"));
+    let unknown = pages.post("/peers/nobody/check", &[]).await;
+    assert_eq!(unknown.status, StatusCode::NOT_FOUND);
+    unknown.says(&["There is no peer"]);
+}
+
+#[tokio::test]
+async fn a_port_without_an_answer_comes_with_its_firewall_rules_to_copy() {
+    let pages = Pages::new();
+    // A socket that takes datagrams and says nothing looks like a firewall.
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let port = silent.local_addr().unwrap().port().to_string();
+    let dashboard = pages.state.node.dashboard[0].port().to_string();
+    pages
+        .post(
+            "/peers",
+            &[
+                ("name", "walled"),
+                ("internal_address", "127.0.0.1"),
+                ("throughput_port", &port),
+                ("workload_port", &port),
+                ("dashboard_port", &dashboard),
+            ],
+        )
+        .await;
+    pages.post("/peers/walled/check", &[]).await;
+    let page = plain(pages.get("/peers").await);
+    page.says(&[
+        "✕ no answer",
+        "No refusal was seen from UDP port",
+        "For the network’s firewall",
+        "<pre id=\"check-walled-rule-1\">gcloud compute firewall-rules create",
+        "For the peer’s own firewall",
+        &format!("udp dport {port} accept</pre>"),
+        "data-copy=\"check-walled-rule-2\"",
+    ]);
 }

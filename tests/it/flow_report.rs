@@ -682,7 +682,7 @@ fn interval_rows_are_as_the_contract_says() {
     let plan =
         plan(&json!({"kind": "throughput", "host": "10.0.0.2", "streams": 2, "duration_s": 2}));
     let (run, rows) = measured(&plan, &SEND);
-    let text = report::flow_rows_csv(&run, &rows, Options::default()).unwrap();
+    let text = report::intervals_csv(&run, &rows, Options::default()).unwrap();
     golden("flow-intervals.csv", &text);
     let mut lines = text.split("\r\n");
     assert_eq!(
@@ -784,7 +784,7 @@ fn ping_reports_have_the_lines_of_iputils() {
     ] {
         assert!(text.contains(words), "{words:?} is not in {text}");
     }
-    let csv = report::flow_rows_csv(&run, &rows, Options::default()).unwrap();
+    let csv = report::intervals_csv(&run, &rows, Options::default()).unwrap();
     golden("ping.csv", &csv);
     let (run, rows) = pinged(&fields, &[None, None]);
     let text = report::text_with_rows(&run, &rows).unwrap();
@@ -837,7 +837,7 @@ fn path_reports_let_grep_find_the_mtu() {
     assert_eq!(found, ["eth0: mtu 8896 inet 10.0.0.1 inet6 fe80::1"]);
     golden(
         "path.csv",
-        &report::flow_rows_csv(&run, &[], Options::default()).unwrap(),
+        &report::intervals_csv(&run, &[], Options::default()).unwrap(),
     );
 }
 
@@ -955,7 +955,7 @@ proptest! {
         let mut texts = vec![
             report::text_with_rows(&run, &rows).unwrap(),
             report::iperf_csv(&run, flow_plan, &summary, &intervals),
-            report::flow_rows_csv(&run, &rows, Options::default()).unwrap(),
+            report::intervals_csv(&run, &rows, Options::default()).unwrap(),
         ];
         if three {
             let json = report::iperf3_json(&run, flow_plan, &summary, &intervals);

@@ -325,7 +325,10 @@ fn csv_files_keep_their_form() {
         in_flight: 1,
         ..HttpInterval::default()
     };
-    golden("intervals.csv", &csv::intervals_csv([&interval], plain));
+    golden(
+        "intervals.csv",
+        &(csv::intervals_header(plain) + &csv::intervals_row(&interval, plain)),
+    );
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Downloads: every figure of a run as a file, with names and units that stand alone.
 
+mod intervals;
 pub mod requests;
 
 use axum::body::Body;
@@ -23,7 +24,7 @@ use crate::dashboard::run::pages::RunPage;
 use crate::measure::fold::Interval;
 use crate::measure::plan::{Kind, Plan};
 use crate::measure::run::Run;
-use crate::measure::summary::{HttpInterval, Summary};
+use crate::measure::summary::Summary;
 use crate::report;
 use crate::report::csv::{Delimiter, Options};
 use crate::state::AppState;
@@ -63,28 +64,8 @@ async fn make(visit: &Visit, state: &AppState, id: &str, name: &str) -> Result<R
     Ok(match name {
         "summary.csv" => attached(number, name, CSV, report::csv::summary_csv(run, options)),
         "summary.json" => attached(number, name, JSON, json(run)?),
-        "intervals.csv" | "intervals.json" => {
-            let rows = rows_of(state, run).await?;
-            let mut answer = if name.ends_with("csv") {
-                let text = report::flow_rows_csv(run, &rows, options).unwrap_or_else(|| {
-                    let seconds: Vec<HttpInterval> = rows
-                        .iter()
-                        .filter_map(|row| match row {
-                            Interval::Http(second) => Some(second.clone()),
-                            _ => None,
-                        })
-                        .collect();
-                    report::csv::intervals_csv(&seconds, options)
-                });
-                attached(number, name, CSV, text)
-            } else {
-                let body =
-                    serde_json::json!({"run": number, "total_rows": rows.len(), "rows": rows});
-                attached(number, name, JSON, body.to_string())
-            };
-            total(&mut answer, rows.len() as u64);
-            answer
-        }
+        "intervals.csv" => intervals::stream(state, run, requests::Form::Csv(options)).await?,
+        "intervals.json" => intervals::stream(state, run, requests::Form::Json).await?,
         "requests.csv" if run.kind.is_http() => {
             requests::stream(state, run, requests::Form::Csv(options)).await?
         }
@@ -135,7 +116,7 @@ async fn make(visit: &Visit, state: &AppState, id: &str, name: &str) -> Result<R
     })
 }
 
-/// The rows of a run's `intervals.csv`, those of HTTP runs too.
+/// All rows of a run's `intervals.csv`, for a text that is made from them as a whole.
 async fn rows_of(state: &AppState, run: &Run) -> Result<Vec<Interval>, Trouble> {
     state
         .store

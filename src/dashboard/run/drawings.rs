@@ -104,7 +104,7 @@ pub(super) fn nothing(run: &Run) -> Option<String> {
         State::Running if http => "No request has ended yet.".to_owned(),
         State::Running => match run.kind {
             Kind::Throughput => "No interval has ended yet.",
-            Kind::Ping => "No packet was answered yet.",
+            Kind::Ping => "No probe was answered yet.",
             _ => "Sizes are being tried.",
         }
         .to_owned(),

@@ -1,5 +1,6 @@
 //! Ping and path reports: key figures, the table of packets, the sizes that were tried, and this machine's interfaces.
 
+use crate::dashboard::run::flow_rail;
 use crate::dashboard::run::keys::{Key, key};
 use crate::dashboard::run::table::{self, More, Row, Table};
 use crate::dashboard::words::{self, DASH, Measure};
@@ -173,7 +174,7 @@ pub(super) fn path_keys(summary: &PathSummary) -> Vec<Key> {
         "Path MTU",
         size(summary.path_mtu),
         match (summary.ok, summary.path_mtu) {
-            (_, None) => "no packet was answered".to_owned(),
+            (_, None) => "no probe was answered".to_owned(),
             (Some(true), _) => "as expected".to_owned(),
             (Some(false), _) => "not as expected".to_owned(),
             (None, _) => "largest packet that gets through".to_owned(),
@@ -239,9 +240,12 @@ pub(super) fn path_tables(summary: &PathSummary) -> Vec<Table> {
         let mut sizes = Table {
             id: "sizes",
             head: "Sizes that were tried".to_owned(),
-            lead: "Whole IP packets with don’t-fragment set.".to_owned(),
+            lead: match flow_rail::path_method(summary) {
+                Some(how) => format!("Whole IP packets with don’t-fragment set: {how}."),
+                None => "Whole IP packets with don’t-fragment set.".to_owned(),
+            },
             columns: vec![
-                table::words_in("packet"),
+                table::words_in("probe of"),
                 table::words_in("result"),
                 table::numbers("round trip"),
                 table::numbers("MTU that was named"),

@@ -3,6 +3,7 @@
 use crate::dashboard::words;
 use crate::measure::plan::{Kind, Plan};
 use crate::measure::run::Run;
+use crate::measure::summary::Summary;
 use crate::report;
 
 /// One download.
@@ -29,8 +30,8 @@ pub(super) fn files(run: &Run, intervals: Option<u64>, requests: Option<u64>) ->
         Plan::Path(_) => "as tracepath prints",
     };
     let mut files = vec![file("summary.csv", "1\u{a0}row".to_owned())];
-    if run.kind != Kind::Path {
-        files.push(file("intervals.csv", counted(intervals)));
+    if has_intervals(run, intervals) {
+        files.push(file("intervals.csv", counted(rows(run, intervals))));
     }
     if run.kind.is_http() {
         files.push(file("requests.csv", counted(requests)));
@@ -48,16 +49,34 @@ pub(super) fn files(run: &Run, intervals: Option<u64>, requests: Option<u64>) ->
     files
 }
 
-/// The same for a spreadsheet: name and word.
-pub(super) fn for_excel(kind: Kind) -> Vec<(&'static str, &'static str)> {
-    match kind {
-        Kind::Rate | Kind::Users | Kind::Fetch => {
-            vec![("requests.csv", "requests"), ("intervals.csv", "intervals")]
-        }
-        Kind::Throughput => vec![("intervals.csv", "intervals")],
-        Kind::Ping => vec![("intervals.csv", "packets")],
-        Kind::Path => Vec::new(),
+/// Rows of `intervals.csv`: of a path run one for each size that was tried.
+fn rows(run: &Run, intervals: Option<u64>) -> Option<u64> {
+    match &run.summary {
+        Some(Summary::Path(summary)) => Some(summary.probes.len() as u64),
+        _ => intervals,
     }
+}
+
+/// Whether `intervals.csv` has more than a header.
+pub(super) fn has_intervals(run: &Run, intervals: Option<u64>) -> bool {
+    rows(run, intervals).is_some_and(|rows| rows > 0)
+}
+
+/// The same for a spreadsheet: name and word.
+pub(super) fn for_excel(run: &Run, intervals: Option<u64>) -> Vec<(&'static str, &'static str)> {
+    let word = match run.kind {
+        Kind::Rate | Kind::Users | Kind::Fetch | Kind::Throughput => "intervals",
+        Kind::Ping => "packets",
+        Kind::Path => "sizes",
+    };
+    let mut files = Vec::new();
+    if run.kind.is_http() {
+        files.push(("requests.csv", "requests"));
+    }
+    if has_intervals(run, intervals) {
+        files.push(("intervals.csv", word));
+    }
+    files
 }
 
 /// Whether runs of this kind have a distribution to write as percentiles.

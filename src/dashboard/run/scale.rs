@@ -74,7 +74,7 @@ pub(super) fn of(run: &Run, series: Option<&Series>) -> Option<Ruler> {
     }
 }
 
-/// The headline against the documented cap of the sender, else against the bandwidth that was asked for; of two
+/// The headline against the documented cap of the sender or the bandwidth that was asked for, the lower one; of two
 /// directions the one that this node sends.
 fn throughput_ruler(plan: &ThroughputPlan, figures: &ThroughputSummary) -> Option<Ruler> {
     let ways = flow_words::ways(plan, figures);
@@ -87,9 +87,11 @@ fn throughput_ruler(plan: &ThroughputPlan, figures: &ThroughputSummary) -> Optio
     let cap = part
         .egress_cap_bits_per_second
         .filter(|cap| applies && *cap > 0.0);
-    let (reference, name) = match cap {
-        Some(cap) => (cap, "documented cap"),
-        None => (flow_words::asked(plan)?, "asked for"),
+    let cap = cap.map(|cap| (cap, "documented cap"));
+    let asked = flow_words::asked(plan).map(|asked| (asked, "asked for"));
+    let (reference, name) = match (cap, asked) {
+        (Some(cap), Some(asked)) if asked.0 < cap.0 => asked,
+        (cap, asked) => cap.or(asked)?,
     };
     let (factor, unit) = words::bits_unit(rate.max(reference));
     let verb = match (part.bytes_received.is_some(), ways.len()) {

@@ -57,6 +57,9 @@ pub(super) fn streams(
         table::numbers("bytes"),
         table::numbers("rate"),
         table::numbers("of the fastest"),
+        table::numbers("lost"),
+        table::numbers("jitter"),
+        table::numbers("out of order"),
         table::numbers("sent again"),
         table::numbers("RTT at the end"),
         table::words_in("failed"),
@@ -125,6 +128,12 @@ fn row(stream: &StreamFigures, fastest: f64, two_ways: bool, peers_differ: bool)
                 || words::DASH.to_owned(),
                 |rate| words::share(rate / fastest),
             ),
+    ]);
+    let datagrams = stream.datagrams.clone().unwrap_or_default();
+    cells.extend([
+        lost(datagrams.lost, datagrams.received),
+        words::ms(datagrams.jitter_ms),
+        table::count(datagrams.out_of_order),
         table::count(stream.retransmits),
         words::ms(stream.rtt_ms),
         stream.failed.clone().unwrap_or_default(),
@@ -161,6 +170,12 @@ fn sum(part: &ThroughputSummary, way: &str, two_ways: bool) -> Row {
         },
         words::bits(part.bits_per_second.or(part.bits_per_second_whole)),
         String::new(),
+    ]);
+    let datagrams = part.udp.clone().unwrap_or_default();
+    cells.extend([
+        lost(datagrams.datagrams_lost, datagrams.datagrams_received),
+        words::ms(datagrams.jitter_ms),
+        table::count(datagrams.datagrams_out_of_order),
         table::count(part.retransmits),
         String::new(),
         String::new(),
@@ -170,6 +185,17 @@ fn sum(part: &ThroughputSummary, way: &str, two_ways: bool) -> Row {
         bad: false,
         cells,
     }
+}
+
+/// Datagrams that did not come, of all that should have.
+fn lost(lost: Option<u64>, received: Option<u64>) -> String {
+    lost.zip(received).map_or_else(
+        || words::DASH.to_owned(),
+        |(lost, received)| {
+            let all = lost.saturating_add(received);
+            format!("{} of {}", words::count(lost), words::count(all))
+        },
+    )
 }
 
 /// The other end, where it is the same for all streams.
@@ -199,6 +225,7 @@ mod tests {
     use super::*;
     use crate::dashboard::run::fixture;
     use crate::measure::summary::Summary;
+    use crate::measure::summary::flow::{StreamDatagrams, UdpFigures};
 
     fn summary(run: &crate::measure::run::Run) -> &ThroughputSummary {
         match run.summary.as_ref().unwrap() {
@@ -245,6 +272,51 @@ mod tests {
                 .contains(&"Connection refused".to_owned())
         );
         assert!(table.rows[0].cells.contains(&words::DASH.to_owned()));
+    }
+
+    #[test]
+    fn each_stream_of_datagrams_says_what_it_lost_and_how_much_it_wavered() {
+        let (mut run, _) =
+            fixture::throughput(&serde_json::json!({"streams": 2, "protocol": "udp"}));
+        if let Some(Summary::Throughput(summary)) = &mut run.summary {
+            for (stream, lost) in summary.streams.iter_mut().zip([0, 21]) {
+                stream.retransmits = None;
+                stream.datagrams = Some(StreamDatagrams {
+                    received: Some(2_103 - lost),
+                    lost: Some(lost),
+                    jitter_ms: Some(0.02),
+                    ..StreamDatagrams::default()
+                });
+            }
+            summary.udp = Some(UdpFigures {
+                datagrams_received: Some(4_185),
+                datagrams_lost: Some(21),
+                ..UdpFigures::default()
+            });
+        }
+        let table = streams(plan(&run), summary(&run), false).unwrap();
+        let column = |wanted: &str| {
+            let names: Vec<&str> = table.columns.iter().map(|column| column.name).collect();
+            let place = names.iter().position(|name| *name == wanted);
+            let place = place.unwrap_or_else(|| panic!("{wanted}: {names:?}"));
+            let cells = table.rows.iter().map(|row| row.cells[place].clone());
+            cells.collect::<Vec<String>>()
+        };
+        assert_eq!(
+            column("lost"),
+            [
+                "0 of 2\u{202f}103",
+                "21 of 2\u{202f}103",
+                "21 of 4\u{202f}206"
+            ]
+        );
+        assert_eq!(column("jitter")[2], words::DASH, "nobody told the mean");
+        assert!(
+            table
+                .columns
+                .iter()
+                .all(|column| column.name != "out of order")
+        );
     }
 
     #[test]

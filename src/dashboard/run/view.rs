@@ -96,6 +96,8 @@ pub struct RunView {
     pub answered: Option<Answered>,
     /// What held it back.
     pub limits: Option<Limits>,
+    /// What was reported on the way of a path check.
+    pub remarks: Vec<String>,
     /// Streams, both ends, packets, sizes, interfaces.
     pub tables: Vec<Table>,
     /// What the failures said.
@@ -244,7 +246,7 @@ pub fn view(run: &Run, series: Option<&Series>, beside: &Beside) -> RunView {
         } else {
             files::files(run, beside.intervals, beside.requests)
         },
-        excel: files::for_excel(run.kind),
+        excel: files::for_excel(run, beside.intervals),
         plan: rail::plan(&run.plan),
         environment: rail::environment(&run.node, &run.environment),
         note: run.note.clone(),
@@ -288,6 +290,7 @@ fn figures_of(run: &Run, series: Option<&Series>, beside: &Beside) -> RunView {
                 .extend(echo_parts::packets(plan, summary, &beside.echoes, live));
         }
         (_, Summary::Path(summary)) => {
+            view.remarks.clone_from(&summary.remarks);
             view.keys = echo_parts::path_keys(summary);
             view.tables = echo_parts::path_tables(summary);
         }
@@ -526,7 +529,10 @@ pub fn wrapped(command: &str) -> String {
         let next = line + word.chars().count() + 1;
         let starts = word.starts_with('-') && next > 22 && line > 14;
         // What would not fit beside the backslash is broken inside a word by the browser.
-        if line > 2 && (starts || next > WIDTH) {
+        if line > 2 && word.chars().count() > WIDTH {
+            out.push_str(" \\\n");
+            line = 0;
+        } else if line > 2 && (starts || next > WIDTH) {
             out.push_str(" \\\n  ");
             line = 2;
         } else if !out.is_empty() {

@@ -247,7 +247,7 @@ fn path_words(plan: &PathPlan, summary: &PathSummary) -> (String, String, Option
         (None, _) => (
             format!("No probe reached {host}, so its path MTU is unknown"),
             summary.remarks.first().cloned().unwrap_or_else(|| {
-                "Nothing answered, not even the smallest packet: look whether ICMP or the port is let through.".to_owned()
+                "Nothing answered, not even the smallest probe: look whether ICMP or the port is let through.".to_owned()
             }),
             Some("failed"),
         ),

@@ -224,7 +224,8 @@ pub fn path(plan: &PathPlan) -> End {
     let found: PathSummary = serde_json::from_value(json!({
         "interface": "eth0", "interface_mtu": 8896, "path_mtu": 1460,
         "expected_mtu": plan.expect_mtu, "ok": plan.expect_mtu.map(|expected| expected == 1_460),
-        "black_hole": hole, "address": plan.host,
+        "black_hole": hole, "address": plan.host, "method": "icmp",
+        "remarks": if hole { vec!["10.0.0.1 reports: host unreachable."] } else { Vec::new() },
         "probes": [
             {"size_bytes": 1460, "result": "answered", "rtt_ms": 0.31, "named_mtu": null},
             {"size_bytes": 1461, "result": large, "rtt_ms": null, "named_mtu": named},
