@@ -119,12 +119,15 @@ impl Supervisor {
             .find(|check| check.peer.eq_ignore_ascii_case(&peer.name))?;
         let places = probes(peer)
             .into_iter()
-            .map(|probe| (probe.address, probe.port.number));
+            .map(|probe| (probe.address, probe.service, probe.port.number));
         let checked = check
             .ports
             .iter()
-            .map(|port| (port.address, port.reach.port));
-        let left_out = check.not_checked.iter().map(|out| (out.address, out.port));
+            .map(|port| (port.address, port.service, port.reach.port));
+        let left_out = check
+            .not_checked
+            .iter()
+            .map(|out| (out.address, out.service, out.port));
         let places: BTreeSet<_> = places.collect();
         (places == checked.chain(left_out).collect()).then(|| check.clone())
     }
