@@ -12,12 +12,15 @@ use tidemark::measure::flow::Way;
 use tidemark::measure::run::Environment;
 use tidemark::measure::summary::throughput::ThroughputFold;
 use tidemark::measure::verdict::judge_flow;
+use tidemark::runner::Stop;
 use tidemark::wire::iperf2::datagram::DatagramHead;
 use tidemark::wire::iperf3::{Results, frame};
 
 use crate::support::lab::{B, Lab};
 use crate::support::netns::{Namespace, Pair, Running, serve};
-use crate::support::throughput::{Done, PATIENCE, Served, fake, free_port, go, has, plan_of};
+use crate::support::throughput::{
+    Done, PATIENCE, Served, fake, free_port, go, go_until, has, plan_of,
+};
 
 const NEAR: &str = "throughput_cases::a_client_in_a_namespace";
 
@@ -496,6 +499,31 @@ fn a_source_port_that_is_taken_is_named_and_the_other_streams_run() {
         let moved = |end: &&tidemark::measure::flow::StreamEnd| end.bytes > 0;
         assert_eq!(done.streams(Way::Send).into_iter().filter(moved).count(), 2);
     }
+}
+
+#[test]
+fn every_stream_has_a_thread_of_its_own_and_says_what_cpu_time_it_took() {
+    let served = Served::iperf2();
+    let plan = json!({"streams": 4, "bytes": 200_000_000, "interval_s": 0.1});
+    let mut threads = std::collections::BTreeSet::new();
+    let address = served.receiver.local_addr();
+    let done = go_until(address, &plan, &Stop::new(), |_| {
+        let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+        let names = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
+        threads.extend(names.map(|name| name.trim().to_owned()));
+    });
+    assert!(done.failures().is_empty(), "{:?}", done.end);
+    for stream in 1..=4_u32 {
+        assert!(threads.contains(&format!("stream-{stream}")), "{threads:?}");
+        let ticks = done.batches.iter().flat_map(|batch| &batch.ticks);
+        let cpu: Duration = ticks
+            .filter(|tick| tick.stream == stream)
+            .map(|tick| tick.cpu)
+            .sum();
+        assert!(cpu > Duration::ZERO, "stream {stream}: {:?}", done.batches);
+    }
+    let (user, system) = done.end.cpu;
+    assert!(user + system > Duration::ZERO);
 }
 
 #[test]
