@@ -128,11 +128,26 @@ pub struct CpuTick {
     pub throttled: Option<f64>,
 }
 
+/// A stream whose two ends are known: it is about to move something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Opened {
+    /// The stream, from 1.
+    pub stream: u32,
+    /// Which way.
+    pub way: Way,
+    /// This end of it.
+    pub local: SocketAddr,
+    /// The other end.
+    pub remote: SocketAddr,
+}
+
 /// What a throughput, ping or path runner produced since the batch before.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FlowBatch {
     /// Up to which instant this batch is complete.
     pub until: Duration,
+    /// Streams that were opened; each is told once, before its first interval.
+    pub opened: Vec<Opened>,
     /// Intervals of streams.
     pub ticks: Vec<StreamTick>,
     /// Round trips.

@@ -44,6 +44,16 @@ pub fn interface_towards(address: IpAddr) -> Option<Interface> {
 
 /// The same where the address may have a zone, as link-local ones must.
 pub fn interface_to(address: SocketAddr) -> Option<Interface> {
+    let local = source_towards(address)?;
+    interfaces().into_iter().find(|interface| {
+        interface.addresses.contains(&local)
+            // All of 127.0.0.0/8 is the loopback interface's, though it lists one address.
+            || local.is_loopback() && interface.addresses.iter().any(IpAddr::is_loopback)
+    })
+}
+
+/// The address of this machine from which packets to this one leave; no packet is sent to find out.
+pub fn source_towards(address: SocketAddr) -> Option<IpAddr> {
     let any: IpAddr = if address.is_ipv4() {
         [0, 0, 0, 0].into()
     } else {
@@ -56,12 +66,7 @@ pub fn interface_to(address: SocketAddr) -> Option<Interface> {
         address.set_port(9);
     }
     socket.connect(address).ok()?;
-    let local = socket.local_addr().ok()?.ip().to_canonical();
-    interfaces().into_iter().find(|interface| {
-        interface.addresses.contains(&local)
-            // All of 127.0.0.0/8 is the loopback interface's, though it lists one address.
-            || local.is_loopback() && interface.addresses.iter().any(IpAddr::is_loopback)
-    })
+    Some(socket.local_addr().ok()?.ip().to_canonical())
 }
 
 #[cfg(test)]

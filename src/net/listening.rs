@@ -1,7 +1,7 @@
 //! Sockets that take part in tests which others start: listening, watching over a peer, connecting back.
 
 use std::io;
-use std::net::{Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
@@ -65,10 +65,16 @@ fn both_families(socket: &Socket, address: SocketAddr) -> io::Result<()> {
     Ok(())
 }
 
+/// Whether an address could not be bound because this machine has no IPv6.
+pub fn is_without_v6(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::AddrNotAvailable
+        || error.raw_os_error() == Some(libc::EAFNOSUPPORT)
+}
+
 /// Makes a blocked `accept` on this socket return with an error, now and ever after.
 pub fn shut(listener: &TcpListener) {
     // On Linux this wakes the waiting thread; whatever it says, nothing more is to be accepted.
-    let _ = SockRef::from(listener).shutdown(std::net::Shutdown::Both);
+    let _ = SockRef::from(listener).shutdown(Shutdown::Both);
 }
 
 /// Has the kernel find out within 10 s that the peer is gone, whichever side sends.

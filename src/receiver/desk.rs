@@ -9,17 +9,15 @@ use std::time::{Duration, Instant};
 use super::line::{Limit, Line, canonical};
 use super::sequence::Sequence;
 use super::{ReceiverConfig, ReceiverEvent, ReceiverStatus};
-use crate::measure::flow::{FlowBatch, FlowEnd, Way};
+use crate::measure::flow::{FlowBatch, FlowEnd, Opened, Way};
 use crate::measure::plan::throughput::ThroughputPlan;
 use crate::net::clock::{self, Epoch};
-use crate::net::connect;
+use crate::net::{connect, interfaces};
 
 /// How long the streams of one test may arrive after its first: a lost first packet costs each a second or two.
 const GATHERING: Duration = Duration::from_secs(3);
 /// When a test is announced that may still get more streams.
 const ANNOUNCE: Duration = Duration::from_secs(1);
-/// Length of an interval.
-const INTERVAL: Duration = Duration::from_secs(1);
 /// How often limits are looked at while something runs.
 const LOOK: Duration = Duration::from_millis(200);
 /// How often the same refusal is told again.
@@ -82,8 +80,14 @@ struct Test {
     epoch: Epoch,
     start: Instant,
     begun: bool,
+    /// Length of an interval.
+    interval: Duration,
     ticks: u32,
+    /// Up to which instant its figures were told.
+    told_until: Duration,
     lines: Vec<Arc<Line>>,
+    /// How many of the lines were told with their addresses.
+    introduced: usize,
     joined: u32,
     seats: u32,
     end: FlowEnd,
@@ -200,9 +204,13 @@ impl Desk {
             .position(|test| test.takes(ip, group, now));
         let place = known.unwrap_or_else(|| {
             state.last_id += 1;
-            state
-                .tests
-                .push(Test::new(state.last_id, canonical(from), group, most, now));
+            state.tests.push(Test::new(
+                state.last_id,
+                canonical(from),
+                group,
+                &self.config,
+                now,
+            ));
             state.tests.len() - 1
         });
         let test = &mut state.tests[place];
@@ -360,7 +368,8 @@ impl State {
                 line.watch(now);
             }
             if test.due() <= now || over {
-                test.ticks = u32::try_from(age.as_secs()).unwrap_or(u32::MAX);
+                let ticks = age.as_nanos() / test.interval.as_nanos();
+                test.ticks = u32::try_from(ticks).unwrap_or(u32::MAX);
                 let batch = test.batch(now);
                 for tick in &batch.ticks {
                     match tick.way {
@@ -373,6 +382,13 @@ impl State {
                 if test.begun {
                     told.push(ReceiverEvent::Batch { id: test.id, batch });
                 }
+            } else if test.begun && test.introduced < test.lines.len() {
+                let batch = FlowBatch {
+                    until: test.told_until,
+                    opened: test.opened(),
+                    ..FlowBatch::default()
+                };
+                told.push(ReceiverEvent::Batch { id: test.id, batch });
             }
             if over {
                 status.ended += 1;
@@ -388,14 +404,20 @@ impl State {
 }
 
 impl Test {
-    fn new(id: u64, from: SocketAddr, group: &Group, most: u32, now: Instant) -> Self {
+    fn new(
+        id: u64,
+        from: SocketAddr,
+        group: &Group,
+        config: &ReceiverConfig,
+        now: Instant,
+    ) -> Self {
         Self {
             id,
             from,
             group: Group {
                 plan: ThroughputPlan {
                     // The client may announce anything; more are not served.
-                    streams: group.plan.streams.clamp(1, most),
+                    streams: group.plan.streams.clamp(1, config.max_streams),
                     ..group.plan.clone()
                 },
                 ..group.clone()
@@ -403,8 +425,11 @@ impl Test {
             epoch: Epoch::after(Duration::ZERO),
             start: now,
             begun: false,
+            interval: config.interval.max(Duration::from_millis(10)),
             ticks: 0,
+            told_until: Duration::ZERO,
             lines: Vec::new(),
+            introduced: 0,
             joined: 0,
             seats: 0,
             end: FlowEnd {
@@ -438,12 +463,26 @@ impl Test {
 
     /// When its next batch, or its announcement, is due.
     fn due(&self) -> Instant {
-        self.start + INTERVAL * (self.ticks + 1)
+        self.start + self.interval * self.ticks.saturating_add(1)
     }
 
-    fn batch(&self, now: Instant) -> FlowBatch {
+    /// The lines that were opened since the call before, as far as both ends are known.
+    fn opened(&mut self) -> Vec<Opened> {
+        let new = &self.lines[self.introduced..];
+        self.introduced = self.lines.len();
+        new.iter().filter_map(|line| line.opened()).collect()
+    }
+
+    fn batch(&mut self, now: Instant) -> FlowBatch {
+        self.told_until = now.saturating_duration_since(self.start);
         FlowBatch {
-            until: now.saturating_duration_since(self.start),
+            until: self.told_until,
+            // A test that is not announced yet tells its lines later.
+            opened: if self.begun {
+                self.opened()
+            } else {
+                Vec::new()
+            },
             ticks: self
                 .lines
                 .iter()
@@ -489,6 +528,7 @@ impl Seat {
             planned_end: planned.and_then(|planned| now.checked_add(planned)),
         };
         let socket = socket.and_then(|socket| socket.try_clone().ok());
+        let local = local.map(|local| own_end(local, remote));
         let line = Arc::new(Line::new(
             (stream, way),
             (local, remote),
@@ -510,6 +550,13 @@ impl Seat {
     pub(super) fn note(&self, change: impl FnOnce(&mut FlowEnd)) {
         self.desk.with_test(self.test, |test| change(&mut test.end));
     }
+}
+
+/// This end of a stream: one socket for all datagrams may be bound to every address of this machine.
+fn own_end(local: SocketAddr, remote: SocketAddr) -> SocketAddr {
+    let known = (!local.ip().is_unspecified()).then_some(local.ip());
+    let ip = known.or_else(|| interfaces::source_towards(remote));
+    SocketAddr::new(ip.unwrap_or(local.ip()), local.port())
 }
 
 impl Drop for Seat {

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::sequence::Sequence;
-use crate::measure::flow::{StreamEnd, StreamTick, TcpTick, UdpEnd, UdpTick, Way};
+use crate::measure::flow::{Opened, StreamEnd, StreamTick, TcpTick, UdpEnd, UdpTick, Way};
 use crate::net::sys::{CpuTimes, TcpInfo, tcp_info, thread_cpu, unacknowledged_bytes};
 use crate::net::{clock, connect};
 
@@ -120,6 +120,16 @@ impl Line {
             over: AtomicBool::new(false),
             tally: Mutex::new(tally),
         }
+    }
+
+    /// Its ends; `None` where it never got one of its own.
+    pub(super) fn opened(&self) -> Option<Opened> {
+        Some(Opened {
+            stream: self.stream,
+            way: self.way,
+            local: self.local?,
+            remote: self.remote,
+        })
     }
 
     pub(super) fn tally(&self) -> MutexGuard<'_, Tally> {

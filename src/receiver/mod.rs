@@ -37,9 +37,14 @@ pub struct ReceiverConfig {
     pub max_streams: u32,
     /// How long it serves a stream.
     pub max_duration: Duration,
+    /// How often it tells what streams moved.
+    pub interval: Duration,
     /// Name of this node, for its threads and logs.
     pub name: String,
 }
+
+/// How often a receiver tells what streams moved when nothing else was asked for.
+pub const INTERVAL: Duration = Duration::from_secs(1);
 
 /// What a receiver tells; for one test in the order begun, batches, ended.
 #[derive(Clone, Debug)]
@@ -54,7 +59,7 @@ pub enum ReceiverEvent {
         /// does not say how long or how much: both are `None` then.
         plan: ThroughputPlan,
     },
-    /// Figures of about a second.
+    /// Streams that were opened, or figures of about an interval.
     Batch {
         /// The test.
         id: u64,

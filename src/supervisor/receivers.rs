@@ -242,6 +242,7 @@ impl Core {
                 }),
                 max_streams: settings.max_streams,
                 max_duration: settings.max_duration,
+                interval: crate::receiver::INTERVAL,
                 name: self.settings.node.clone(),
             };
             let book = Mutex::new(Book {
@@ -486,8 +487,8 @@ impl Slot {
     }
 }
 
-/// The line of what this end did.
-fn served_command(plan: &ThroughputPlan, port: u16) -> String {
+/// The line of what a receiver on this port did for a test.
+pub fn served_command(plan: &ThroughputPlan, port: u16) -> String {
     match plan.dialect {
         Dialect::Iperf2 if plan.protocol == Protocol::Udp => format!("iperf -s -u -p {port}"),
         Dialect::Iperf2 => format!("iperf -s -p {port}"),

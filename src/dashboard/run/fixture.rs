@@ -151,6 +151,7 @@ pub(super) fn throughput(plan: &serde_json::Value) -> (Run, FlowSeries) {
     let mut fold = Fold::new(&plan);
     for second in 0..3 {
         fold.push(&Measured::Flow(FlowBatch {
+            opened: Vec::new(),
             until: Duration::from_secs(second + 1),
             ticks: ways
                 .iter()

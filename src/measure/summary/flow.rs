@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{Cpu, Distribution};
+use crate::measure::flow::Opened;
 
 /// A throughput run (iperf's kind), or one of its directions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -89,6 +90,19 @@ pub struct StreamFigures {
     /// Its datagrams; absent for TCP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub datagrams: Option<StreamDatagrams>,
+}
+
+impl From<&Opened> for StreamFigures {
+    /// A stream that has moved nothing yet.
+    fn from(opened: &Opened) -> Self {
+        Self {
+            id: opened.stream,
+            local: Some(opened.local.to_string()),
+            remote: Some(opened.remote.to_string()),
+            direction: opened.way.word().to_owned(),
+            ..Self::default()
+        }
+    }
 }
 
 /// Datagrams of one stream.

@@ -3,6 +3,7 @@
 //! Bytes of a TCP sender are those that the peer's kernel acknowledged, never those merely written.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::measure::flow::{FlowBatch, FlowEnd, StreamEnd, StreamTick, TcpTick, UdpTick, Way};
@@ -26,6 +27,8 @@ pub struct ThroughputFold {
     rows: Rows,
     pub(super) streams: BTreeMap<(Way, u32), Stream>,
     sums: BTreeMap<Way, Grid<FlowCell>>,
+    /// This end and the other of each stream that was opened.
+    addresses: BTreeMap<(Way, u32), (SocketAddr, SocketAddr)>,
     /// When the first interval of each direction began, in s.
     origins: BTreeMap<Way, f64>,
     pub(super) echoes: Echoes,
@@ -75,6 +78,7 @@ impl ThroughputFold {
             rows: Rows::new(plan.interval_s),
             streams: BTreeMap::new(),
             sums: BTreeMap::new(),
+            addresses: BTreeMap::new(),
             origins: BTreeMap::new(),
             echoes: Echoes::new(0.25),
             cpu: Grid::new(plan.interval_s),
@@ -85,6 +89,10 @@ impl ThroughputFold {
     /// Takes in what the runner hands over; returns the rows that are complete now: each stream's and `SUM`,
     /// by direction. The run's number is left 0.
     pub fn push(&mut self, batch: &FlowBatch) -> Vec<FlowInterval> {
+        for one in &batch.opened {
+            self.addresses
+                .insert((one.way, one.stream), (one.local, one.remote));
+        }
         for tick in &batch.ticks {
             self.push_tick(tick);
         }
@@ -229,6 +237,7 @@ impl ThroughputFold {
                 .map(|((way, number), stream)| {
                     let seconds = |s: f64| Duration::try_from_secs_f64(s).unwrap_or_default();
                     let sender = *way == Way::Send;
+                    let ends = self.addresses.get(&(*way, *number));
                     let (first_s, bytes) = if self.plan.peer_omits() {
                         let origin = self.origins.get(way).copied().unwrap_or_default();
                         let counts_s = origin + self.plan.omit_s;
@@ -240,6 +249,8 @@ impl ThroughputFold {
                     StreamEnd {
                         stream: *number,
                         way: Some(*way),
+                        local: ends.map(|ends| ends.0),
+                        remote: ends.map(|ends| ends.1),
                         first: first_s.map(seconds),
                         last: stream.last_s.map(|(_, to)| seconds(to)),
                         bytes,

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use super::Beside;
 use super::flow::{Flow, UdpTotals};
-use crate::measure::flow::{Echo, FlowBatch, StreamEnd, StreamTick, TcpTick, UdpEnd, UdpTick, Way};
+use crate::measure::flow::{
+    Echo, FlowBatch, Opened, StreamEnd, StreamTick, TcpTick, UdpEnd, UdpTick, Way,
+};
 use crate::measure::plan::throughput::ThroughputPlan;
 use crate::net::clock::Epoch;
 use crate::net::machine::CpuMeter;
@@ -41,6 +43,8 @@ struct Track {
     seen: Seen,
     /// What was seen at the end of the omitted time.
     omitted: Option<Seen>,
+    /// Whether its addresses are told.
+    introduced: bool,
     /// Its last tick is out.
     done: bool,
 }
@@ -100,6 +104,7 @@ impl<'s> Sampler<'s> {
             since,
             seen: look(flow),
             omitted: self.omit.is_zero().then(Seen::default),
+            introduced: done,
             done,
         });
     }
@@ -126,17 +131,28 @@ impl<'s> Sampler<'s> {
         let now = self.epoch.elapsed();
         if now >= self.next() {
             self.sample(now);
-        } else if now >= self.heard + HEARTBEAT {
-            self.heard = now;
-            let echoes = self.echoes();
-            if !echoes.is_empty() {
-                (self.sink)(FlowBatch {
-                    until: self.from,
-                    echoes,
-                    ..FlowBatch::default()
-                });
-            }
+            return;
         }
+        let opened = self.opened();
+        let mut echoes = Vec::new();
+        if now >= self.heard + HEARTBEAT {
+            self.heard = now;
+            echoes = self.echoes();
+        }
+        if !opened.is_empty() || !echoes.is_empty() {
+            (self.sink)(FlowBatch {
+                until: self.from,
+                opened,
+                echoes,
+                ..FlowBatch::default()
+            });
+        }
+    }
+
+    /// The flows whose ends have become known.
+    fn opened(&mut self) -> Vec<Opened> {
+        let tracks = self.tracks.iter_mut();
+        tracks.filter_map(Track::introduce).collect()
     }
 
     /// Takes the last sample, of an interval that may be shorter, and returns its instant.
@@ -178,6 +194,7 @@ impl<'s> Sampler<'s> {
         }
         let batch = FlowBatch {
             until: now,
+            opened: self.opened(),
             ticks,
             echoes: self.echoes(),
             cpu: self.cpu.tick(),
@@ -213,6 +230,21 @@ impl<'s> Sampler<'s> {
 }
 
 impl Track {
+    /// Its ends, once, as soon as both are known.
+    fn introduce(&mut self) -> Option<Opened> {
+        if self.introduced {
+            return None;
+        }
+        let opened = Opened {
+            stream: self.flow.stream,
+            way: self.flow.way,
+            local: self.flow.local?,
+            remote: self.flow.remote.get().copied()?,
+        };
+        self.introduced = true;
+        Some(opened)
+    }
+
     fn tick(&mut self, from: Duration, to: Duration) -> Option<StreamTick> {
         let from = from.max(self.since);
         if self.done || to <= from {

@@ -40,6 +40,7 @@ pub fn throughput(plan: &ThroughputPlan, stop: &StopHandle, sink: &mut dyn FnMut
     if !refused {
         for second in 0..seconds {
             sink(Measured::Flow(FlowBatch {
+                opened: Vec::new(),
                 until: Duration::from_secs(second + 1),
                 ticks: streams
                     .iter()

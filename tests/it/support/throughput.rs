@@ -1,7 +1,7 @@
 //! Both ends of throughput tests: real iperf servers and clients, our client, and our receivers with all they told.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -20,47 +20,77 @@ use tidemark::runner::throughput::{FlowJob, run};
 /// The longest that anything is waited for.
 pub const PATIENCE: Duration = Duration::from_mins(1);
 
-/// A real server on a port of its own; it ends with the test.
+/// A server on a port of its own, real or ours in its place; it ends with the test.
 pub struct Server {
     child: Child,
     pub address: SocketAddr,
     printed: Arc<Mutex<String>>,
+    errors: Arc<Mutex<String>>,
+    readers: Vec<thread::JoinHandle<()>>,
 }
 
 impl Server {
-    /// Starts it and waits until it listens; `None`, and a line that says so, where it is not installed.
+    /// Starts the real one and waits until it listens; `None`, and a line that says so, where it is not installed.
     pub fn start(program: &str, host: &str, arguments: &[&str]) -> Option<Self> {
-        if !has(program) {
-            return None;
-        }
+        has(program).then(|| Self::start_as(|| Command::new(program), host, arguments))
+    }
+
+    /// Starts what takes the place of the program and waits until it listens.
+    pub fn start_as(program: impl Fn() -> Command, host: &str, arguments: &[&str]) -> Self {
         for _ in 0..5 {
             let address = free_port(host);
             let port = address.port().to_string();
-            let mut child = Command::new(program)
+            let mut child = program()
                 .args(["-s", "-p", &port])
                 .args(arguments)
                 .stdout(Stdio::piped())
                 .stderr(Stdio::piped())
                 .spawn()
                 .unwrap();
-            let printed = Arc::new(Mutex::new(String::new()));
-            let pipe = BufReader::new(child.stdout.take().unwrap());
-            let kept = Arc::clone(&printed);
-            thread::spawn(move || {
-                for line in pipe.lines().map_while(Result::ok) {
-                    kept.lock().unwrap().push_str(&(line + "\n"));
-                }
-            });
+            let (printed, out) = kept(child.stdout.take().unwrap());
+            let (errors, err) = kept(child.stderr.take().unwrap());
             let mut server = Self {
                 child,
                 address,
                 printed,
+                errors,
+                readers: vec![out, err],
             };
             if server.listens(arguments.contains(&"-u")) {
-                return Some(server);
+                return server;
             }
         }
-        panic!("{program} does not listen");
+        panic!("{:?} does not listen", program());
+    }
+
+    /// Sends a signal to it alone.
+    pub fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        let sent = Command::new("kill")
+            .args([&format!("-{name}"), &pid])
+            .status();
+        assert!(sent.unwrap().success());
+    }
+
+    /// Waits for its end: exit status and all that it printed.
+    pub fn ended(&mut self) -> (i32, String, String) {
+        let until = Instant::now() + PATIENCE;
+        let status = loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                break status;
+            }
+            let text = self.printed.lock().unwrap().clone();
+            assert!(Instant::now() < until, "still running: {text}");
+            thread::sleep(Duration::from_millis(5));
+        };
+        for reader in self.readers.drain(..) {
+            reader.join().unwrap();
+        }
+        (
+            status.code().unwrap_or(-1),
+            self.printed.lock().unwrap().clone(),
+            self.errors.lock().unwrap().clone(),
+        )
     }
 
     /// Whether its socket is there; asking it by a connection would count as a test.
@@ -117,6 +147,18 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The lines of a pipe, as they come.
+fn kept(pipe: impl Read + Send + 'static) -> (Arc<Mutex<String>>, thread::JoinHandle<()>) {
+    let text = Arc::new(Mutex::new(String::new()));
+    let kept = Arc::clone(&text);
+    let reader = thread::spawn(move || {
+        for line in BufReader::new(pipe).lines().map_while(Result::ok) {
+            kept.lock().unwrap().push_str(&(line + "\n"));
+        }
+    });
+    (text, reader)
 }
 
 /// A port that is free over TCP and UDP, outside the range that the system gives out, and that this process names
@@ -217,7 +259,24 @@ pub fn go_until(
             assert!(tick.from >= before.until && tick.to <= after.until && tick.to > tick.from);
         }
     }
+    told_before_they_move(batches.iter());
     Done { end, batches }
+}
+
+/// Each stream is told with its addresses once, before it has moved anything or with that.
+fn told_before_they_move<'b>(batches: impl Iterator<Item = &'b FlowBatch>) {
+    let mut told = Vec::new();
+    for batch in batches {
+        for one in &batch.opened {
+            assert!(!told.contains(&(one.stream, one.way)), "twice: {one:?}");
+            assert!(!one.local.ip().is_unspecified(), "{one:?}");
+            told.push((one.stream, one.way));
+        }
+        for tick in batch.ticks.iter().filter(|tick| tick.bytes > 0) {
+            let key = (tick.stream, tick.way.unwrap());
+            assert!(told.contains(&key), "not told before: {tick:?}");
+        }
+    }
 }
 
 /// A receiver with everything that it told.
@@ -241,6 +300,7 @@ pub fn config(dialect: Dialect, listen: &str) -> ReceiverConfig {
         accept_from: Arc::new(|_| true),
         max_streams: 64,
         max_duration: Duration::from_mins(1),
+        interval: tidemark::receiver::INTERVAL,
         name: "test".to_owned(),
     }
 }
@@ -298,6 +358,10 @@ impl Served {
             let end = told.iter().position(
                 |event| matches!(event, ReceiverEvent::TestEnded { id, .. } if *id == number),
             )?;
+            told_before_they_move(told.iter().filter_map(|event| match event {
+                ReceiverEvent::Batch { id, batch } if *id == number => Some(batch),
+                _ => None,
+            }));
             let mut test: Option<Test> = None;
             for (place, event) in told.iter().enumerate() {
                 match event {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::measure::flow::{Echo, UdpEnd};
+use crate::measure::flow::{Echo, Opened, UdpEnd};
 use crate::measure::plan::Caps;
 use crate::measure::plan::throughput;
 use crate::measure::units;
@@ -513,6 +513,29 @@ fn stored_rows_give_the_same_figures_back() {
     );
     // The kernel's account of what the sender waited for is not in the rows.
     assert_eq!(again.series(&again.so_far()).streams[0].tcp, None);
+}
+
+#[test]
+fn streams_have_their_addresses_while_they_run() {
+    let mut fold = ThroughputFold::new(&plan(json!({})));
+    let (local, remote) = ("10.0.0.1:40001", "10.0.0.2:5001");
+    fold.push(&FlowBatch {
+        opened: vec![Opened {
+            stream: 1,
+            way: Way::Send,
+            local: local.parse().unwrap(),
+            remote: remote.parse().unwrap(),
+        }],
+        ..FlowBatch::default()
+    });
+    fold.push(&batch(
+        1.0,
+        vec![tcp(1, 0.0, 1.0, 1_000), tcp(2, 0.0, 1.0, 1_000)],
+    ));
+    let streams = fold.summary(&fold.so_far()).streams;
+    assert_eq!(streams[0].local.as_deref(), Some(local));
+    assert_eq!(streams[0].remote.as_deref(), Some(remote));
+    assert_eq!((&streams[1].local, &streams[1].remote), (&None, &None));
 }
 
 #[test]

@@ -103,6 +103,7 @@ impl Made {
                 })
                 .collect();
             fold.push(&FlowBatch {
+                opened: Vec::new(),
                 until: s(from + 1.0),
                 ticks,
                 echoes: (0..10)
