@@ -115,8 +115,8 @@ fn count(count: Option<u64>) -> Cell {
 /// the end that opened them. A figure that does not exist is an empty cell. A UDP stream has one total: the receiver's
 /// report, or the sender's count with nothing said of losses.
 #[derive(Clone, Debug)]
-pub struct IperfCsv<'p> {
-    plan: &'p ThroughputPlan,
+pub struct IperfCsv {
+    plan: ThroughputPlan,
     began: Timestamp,
     origins: std::collections::BTreeMap<String, f64>,
 }
@@ -143,11 +143,11 @@ struct Ends {
     receiver: (String, u16),
 }
 
-impl<'p> IperfCsv<'p> {
+impl IperfCsv {
     /// A run that began at this instant.
-    pub const fn new(plan: &'p ThroughputPlan, began: Timestamp) -> Self {
+    pub fn new(plan: &ThroughputPlan, began: Timestamp) -> Self {
         Self {
-            plan,
+            plan: plan.clone(),
             began,
             origins: std::collections::BTreeMap::new(),
         }

@@ -12,7 +12,14 @@ use crate::measure::summary::Distribution;
 use crate::measure::summary::flow::ThroughputSummary;
 use crate::measure::units::{bits_per_second_text, ms_text, share_text};
 
-/// Both ends' counts, what limited the run, its checks and its verdict.
+/// Both ends' counts, what limited the run, its checks and its verdict, with an empty line before them.
+pub fn flow_findings(run: &Run, plan: &ThroughputPlan, summary: &ThroughputSummary) -> String {
+    let mut out = String::new();
+    write_tail(&mut out, run, plan, summary);
+    out
+}
+
+/// The same behind what is there.
 pub(super) fn write_tail(
     out: &mut String,
     run: &Run,

@@ -30,12 +30,14 @@ pub enum Side {
 
 /// Writes a report piece by piece, as it comes.
 #[derive(Clone, Debug)]
-pub struct IperfWriter<'p> {
-    plan: &'p ThroughputPlan,
+pub struct IperfWriter {
+    plan: ThroughputPlan,
     side: Side,
     output: IperfOutput,
     units: Units,
     heading: Option<Heading>,
+    /// Numbers that streams of tests before this one have taken.
+    numbers_taken: u32,
     /// Streams whose addresses are printed.
     introduced: Vec<(String, u32)>,
     /// Start of the first interval of each direction, in s.
@@ -62,6 +64,18 @@ impl Heading {
     }
 }
 
+/// The block that a server prints before any test. Ours serves both protocols; that of the line is named first, where
+/// scripts look for it.
+pub fn iperf_listening(protocol: Protocol, port: u16) -> String {
+    let (this, other) = match protocol {
+        Protocol::Tcp => ("TCP", "UDP"),
+        Protocol::Udp => ("UDP", "TCP"),
+    };
+    format!(
+        "{RULE}Server listening on {this} port {port}\n({other} is served on the same port)\n{RULE}"
+    )
+}
+
 /// The whole report of a run that has ended, with its intervals.
 pub fn iperf_text(
     run: &Run,
@@ -81,24 +95,34 @@ pub fn iperf_text(
     text
 }
 
-impl<'p> IperfWriter<'p> {
+impl IperfWriter {
     /// Nothing printed yet.
-    pub const fn new(plan: &'p ThroughputPlan, side: Side, output: IperfOutput) -> Self {
+    pub fn new(plan: &ThroughputPlan, side: Side, output: IperfOutput) -> Self {
         Self {
-            plan,
+            plan: plan.clone(),
             side,
             output,
             units: Units::iperf2(output.unit),
             heading: None,
+            numbers_taken: 0,
             introduced: Vec::new(),
             origins: BTreeMap::new(),
             sum: None,
         }
     }
 
+    /// Numbers the streams on from so many, as a server does from test to test.
+    #[must_use]
+    pub fn numbered_after(self, numbers_taken: u32) -> Self {
+        Self {
+            numbers_taken,
+            ..self
+        }
+    }
+
     /// The block that says what is about to be done; the buffer's size stands in it where it is known.
     pub fn opening(&self, window: Option<&Window>) -> String {
-        let plan = self.plan;
+        let plan = &self.plan;
         let udp = plan.protocol == Protocol::Udp;
         let protocol = if udp { "UDP" } else { "TCP" };
         let mut out = RULE.to_owned();
@@ -257,6 +281,13 @@ impl<'p> IperfWriter<'p> {
 
     /// Totals of every stream and of all together, then what iperf does not say.
     pub fn end(&mut self, run: &Run, summary: &ThroughputSummary) -> String {
+        let mut out = self.totals(summary);
+        write_tail(&mut out, run, &self.plan, summary);
+        out
+    }
+
+    /// Totals of every stream and of all together.
+    pub fn totals(&mut self, summary: &ThroughputSummary) -> String {
         let mut out = String::new();
         if let Some(sum) = self.sum.take() {
             self.interval(&mut out, &sum);
@@ -284,7 +315,6 @@ impl<'p> IperfWriter<'p> {
         if udp && !self.output.sum_only {
             self.server_reports(&mut out, summary, &good);
         }
-        write_tail(&mut out, run, self.plan, summary);
         out
     }
 
@@ -423,11 +453,13 @@ impl<'p> IperfWriter<'p> {
 
     /// The number that iperf gives a stream: in a test in turn the way back has numbers of its own.
     fn number(&self, direction: &str, stream: u32) -> u32 {
-        if self.plan.direction == Direction::InTurn && direction == "receive" {
-            stream.saturating_add(self.plan.streams)
-        } else {
-            stream
-        }
+        let later = match self.plan.direction {
+            Direction::InTurn if direction == "receive" => self.plan.streams,
+            _ => 0,
+        };
+        stream
+            .saturating_add(later)
+            .saturating_add(self.numbers_taken)
     }
 
     fn id(&self, direction: &str, stream: u32) -> String {

@@ -19,8 +19,8 @@ const SERVER_RULE: &str = "-----------------------------------------------------
 
 /// Writes a report piece by piece, as it comes.
 #[derive(Clone, Debug)]
-pub struct Iperf3Writer<'p> {
-    plan: &'p ThroughputPlan,
+pub struct Iperf3Writer {
+    plan: ThroughputPlan,
     side: Side,
     output: IperfOutput,
     units: Units,
@@ -47,6 +47,11 @@ pub fn iperf3_text(
     text.push_str(&writer.intervals(intervals));
     text.push_str(&writer.end(run, summary));
     text
+}
+
+/// The block that a server prints before its `test`-th test.
+pub fn iperf3_listening(port: u16, test: u64) -> String {
+    format!("{SERVER_RULE}Server listening on {port} (test #{test})\n{SERVER_RULE}")
 }
 
 /// The number that an iperf 3 client shows for a stream: those of sockets, in the order in which they are opened.
@@ -76,11 +81,11 @@ enum Behind {
     Datagrams(Option<f64>, u64, u64),
 }
 
-impl<'p> Iperf3Writer<'p> {
+impl Iperf3Writer {
     /// Nothing printed yet.
-    pub const fn new(plan: &'p ThroughputPlan, side: Side, output: IperfOutput) -> Self {
+    pub fn new(plan: &ThroughputPlan, side: Side, output: IperfOutput) -> Self {
         Self {
-            plan,
+            plan: plan.clone(),
             side,
             output,
             units: Units::iperf3(output.unit),
@@ -92,7 +97,7 @@ impl<'p> Iperf3Writer<'p> {
 
     /// The lines before anything is connected.
     pub fn opening(&self) -> String {
-        let plan = self.plan;
+        let plan = &self.plan;
         if self.side == Side::Server {
             return format!(
                 "{SERVER_RULE}Server listening on {}\n{SERVER_RULE}",
@@ -119,7 +124,7 @@ impl<'p> Iperf3Writer<'p> {
                 .as_deref()
                 .and_then(address_and_port)
                 .zip(stream.remote.as_deref().and_then(address_and_port));
-            let id = socket(self.plan, &stream.direction, stream.id);
+            let id = socket(&self.plan, &stream.direction, stream.id);
             let Some((local, remote)) = known.filter(|_| !self.introduced.contains(&id)) else {
                 continue;
             };
@@ -189,6 +194,23 @@ impl<'p> Iperf3Writer<'p> {
 
     /// Sender and receiver of every stream and of all together, then what iperf 3 does not say.
     pub fn end(&mut self, run: &Run, summary: &ThroughputSummary) -> String {
+        let mut out = self.totals(summary);
+        write_tail(&mut out, run, &self.plan, summary);
+        out.push_str(self.farewell(run));
+        out
+    }
+
+    /// What a client of iperf 3 says last.
+    pub fn farewell(&self, run: &Run) -> &'static str {
+        if self.side == Side::Client && run.error.is_none() {
+            "\niperf Done.\n"
+        } else {
+            ""
+        }
+    }
+
+    /// Sender and receiver of every stream and of all together.
+    pub fn totals(&mut self, summary: &ThroughputSummary) -> String {
         let mut out = self.connected(&summary.streams);
         out.push_str(RULE);
         out.push_str(self.heading(false));
@@ -211,13 +233,9 @@ impl<'p> Iperf3Writer<'p> {
             }
         }
         for stream in summary.streams.iter().filter(|s| s.failed.is_some()) {
-            let id = socket(self.plan, &stream.direction, stream.id);
+            let id = socket(&self.plan, &stream.direction, stream.id);
             let why = stream.failed.as_deref().unwrap_or_default();
             let _ = writeln!(out, "[{id:>3}] failed: {why}");
-        }
-        write_tail(&mut out, run, self.plan, summary);
-        if self.side == Side::Client && run.error.is_none() {
-            out.push_str("\niperf Done.\n");
         }
         out
     }
@@ -372,7 +390,7 @@ impl<'p> Iperf3Writer<'p> {
 
     fn shown(&self, direction: &str, stream: &str) -> String {
         match stream.parse() {
-            Ok(number) => socket(self.plan, direction, number).to_string(),
+            Ok(number) => socket(&self.plan, direction, number).to_string(),
             Err(_) => stream.to_owned(),
         }
     }

@@ -22,10 +22,11 @@ pub use flow_csv::{
     IperfCsv, echoes_header, echoes_row, flow_intervals_header, flow_intervals_row, iperf_csv,
     path_csv,
 };
+pub use flow_tail::flow_findings;
 pub use hgrm::hgrm;
 pub use httperf::httperf_text;
-pub use iperf::{IperfWriter, Side, iperf_text};
-pub use iperf3::{Iperf3Writer, iperf3_text};
+pub use iperf::{IperfWriter, Side, iperf_listening, iperf_text};
+pub use iperf3::{Iperf3Writer, iperf3_listening, iperf3_text};
 pub use iperf3_json::iperf3_json;
 pub use path::path_text;
 pub use ping::{PingWriter, Print, ping_text};

@@ -11,8 +11,8 @@ use crate::report::flow_tail::write_findings;
 
 /// Writes a report piece by piece, as it comes.
 #[derive(Clone, Debug)]
-pub struct PingWriter<'p> {
-    plan: &'p PingPlan,
+pub struct PingWriter {
+    plan: PingPlan,
     address: Option<IpAddr>,
     quiet: bool,
     lost: Vec<u32>,
@@ -43,11 +43,11 @@ pub enum Print {
     SummaryAlone,
 }
 
-impl<'p> PingWriter<'p> {
+impl PingWriter {
     /// Nothing printed yet.
-    pub fn new(plan: &'p PingPlan, address: Option<IpAddr>, print: Print) -> Self {
+    pub fn new(plan: &PingPlan, address: Option<IpAddr>, print: Print) -> Self {
         Self {
-            plan,
+            plan: plan.clone(),
             address,
             quiet: print == Print::SummaryAlone,
             lost: Vec::new(),
@@ -120,9 +120,19 @@ impl<'p> PingWriter<'p> {
 
     /// The statistics, then what ping does not say.
     pub fn end(&self, run: &Run, summary: &PingSummary) -> String {
+        self.statistics(summary) + &self.findings(run, summary)
+    }
+
+    /// The statistics.
+    pub fn statistics(&self, summary: &PingSummary) -> String {
         let mut out = format!("\n--- {} ping statistics ---\n", self.plan.host);
         let _ = statistics(&mut out, summary);
-        out.push('\n');
+        out
+    }
+
+    /// What ping does not say, with an empty line before it.
+    pub fn findings(&self, run: &Run, summary: &PingSummary) -> String {
+        let mut out = "\n".to_owned();
         let median = summary.rtt_ms.figures.median;
         if let Some(median) = median.filter(|_| summary.received > 0) {
             let _ = writeln!(out, "Median: {} ms", time(median));

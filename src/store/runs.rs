@@ -102,6 +102,29 @@ impl Finish {
             error,
         }
     }
+
+    /// Makes the run one that ended like this.
+    pub fn write(&self, run: &mut Run) {
+        run.state = self.state;
+        run.queue_place = None;
+        run.finished_at = Some(self.finished_at);
+        if self.state == State::Finished {
+            run.progress.done = 1.0;
+        }
+        run.progress.eta_s = None;
+        run.error.clone_from(&self.error);
+        self.write_figures(run);
+    }
+
+    /// Gives the run its figures and what they mean.
+    pub fn write_figures(&self, run: &mut Run) {
+        run.summary.clone_from(&self.summary);
+        run.checks.clone_from(&self.checks);
+        run.limits.clone_from(&self.limits);
+        run.title.clone_from(&self.title);
+        run.verdict.clone_from(&self.verdict);
+        run.objectives.clone_from(&self.objectives);
+    }
 }
 
 /// What a person may change about a run; `None` = leave it.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use super::instrument::Pinned;
+use super::instrument::{Pinned, look_up};
 use super::live::{Cause, Live};
 use super::pump::Pump;
 use super::{Core, now};
@@ -11,7 +11,7 @@ use crate::measure::fold::{Closed, End, Series};
 use crate::measure::objective::Objectives;
 use crate::measure::outcome::Outcome;
 use crate::measure::plan::{Endpoint, Plan};
-use crate::measure::run::State;
+use crate::measure::run::{Environment, State};
 use crate::measure::summary::Summary;
 use crate::measure::summary::flow::ThroughputSummary;
 use crate::measure::verdict;
@@ -42,7 +42,9 @@ fn prepare(core: &Core, live: &Live) -> Result<Vec<Pinned>, String> {
             targets.push(pinned.clone());
             continue;
         }
-        let (all, lookup) = core.runtime.block_on(core.look_up(&plan, &endpoint))?;
+        let (all, lookup) =
+            core.runtime
+                .block_on(look_up(&*settings.instrument, &plan, &endpoint))?;
         for address in &all {
             settings
                 .rule
@@ -123,22 +125,50 @@ fn measure(core: &Core, live: &Live, targets: Vec<Pinned>) -> Finish {
     }
 }
 
-/// What a run that was folded up comes to: its figures, judged.
+/// What a run that was folded up comes to, with what the pump still holds of it.
 pub(super) fn concluded(
     live: &Live,
     end: &End,
     pump: Pump,
-    (last, mut summary, series): (Vec<Closed>, Summary, Series),
+    (last, summary, series): (Vec<Closed>, Summary, Series),
     finished_at: jiff::Timestamp,
 ) -> Finish {
-    let plan = live.plan();
     let mut seconds = pump.rest();
     seconds.extend(last);
-    let judgement = verdict::settle(&plan, &mut summary, &series, end, &live.environment());
-    let objectives = Objectives::parse(&live.objective)
+    let of = Concluding {
+        plan: &live.plan(),
+        environment: &live.environment(),
+        objective: &live.objective,
+        cause: live.cause(),
+    };
+    conclude(&of, end, (seconds, summary, series), finished_at)
+}
+
+/// What a run is judged by.
+#[derive(Clone, Copy, Debug)]
+pub struct Concluding<'r> {
+    /// What it was to do.
+    pub plan: &'r Plan,
+    /// Where it ran.
+    pub environment: &'r Environment,
+    /// Stated objectives.
+    pub objective: &'r str,
+    /// Why it was stopped, if it was.
+    pub cause: Option<Cause>,
+}
+
+/// The end of a run with these figures, judged.
+pub fn conclude(
+    of: &Concluding<'_>,
+    end: &End,
+    (seconds, mut summary, series): (Vec<Closed>, Summary, Series),
+    finished_at: jiff::Timestamp,
+) -> Finish {
+    let judgement = verdict::settle(of.plan, &mut summary, &series, end, of.environment);
+    let objectives = Objectives::parse(of.objective)
         .map(|objectives| objectives.judge(&summary))
         .unwrap_or_default();
-    let (state, error) = state_of(live.cause(), &plan, end, &summary);
+    let (state, error) = state_of(of.cause, of.plan, end, &summary);
     Finish {
         state,
         finished_at,

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::measure::fold::{End, Measured};
-use crate::measure::plan::{FieldError, Plan};
+use crate::measure::plan::{Endpoint, FieldError, Plan};
 use crate::measure::run::Environment;
 use crate::measure::selftest::SelfTest;
 use crate::selftest::Step;
@@ -69,6 +69,29 @@ pub trait Instrument: Send + Sync {
     ) -> Result<SelfTest, String> {
         Err("This instrument has no generator that could be tested.".to_owned())
     }
+}
+
+/// The addresses of an endpoint, of the kind that the plan insists on.
+///
+/// # Errors
+/// A sentence that says why there is none.
+pub async fn look_up(
+    instrument: &dyn Instrument,
+    plan: &Plan,
+    endpoint: &Endpoint,
+) -> Result<Found, String> {
+    let host = &endpoint.host;
+    let (mut addresses, took) = instrument.resolve(host, endpoint.port.unwrap_or(0)).await?;
+    if let Some(version) = plan.ip_version() {
+        addresses.retain(|address| address.is_ipv6() == (version == 6));
+        if addresses.is_empty() {
+            return Err(format!(
+                "{host} has no IPv{version} address: set ip_version to {} or leave it out.",
+                10 - version
+            ));
+        }
+    }
+    Ok((addresses, took))
 }
 
 /// Asks a run to stop, from any thread, also before it has begun.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use super::instrument::Found;
+use super::instrument::look_up;
 use super::live::Live;
 use super::texts::{check_note, check_tags};
 use super::{
@@ -13,7 +13,7 @@ use super::{
 use crate::guard::target::Refusal;
 use crate::measure::command_line;
 use crate::measure::objective::Objectives;
-use crate::measure::plan::{Endpoint, FieldError, Plan};
+use crate::measure::plan::{FieldError, Plan};
 use crate::measure::run::{Origin, Run, State};
 use crate::net::sys;
 use crate::store::{Finish, Inserted, Member, NewRun, StoreError};
@@ -231,14 +231,13 @@ impl Core {
                 .rule
                 .check_host(&endpoint.host)
                 .map_err(refuse)?;
-            let (addresses, _) =
-                self.look_up(plan, &endpoint)
-                    .await
-                    .map_err(|sentence| LaunchError::Refused {
-                        field,
-                        sentence,
-                        registrable: None,
-                    })?;
+            let (addresses, _) = look_up(&*self.settings.instrument, plan, &endpoint)
+                .await
+                .map_err(|sentence| LaunchError::Refused {
+                    field,
+                    sentence,
+                    registrable: None,
+                })?;
             seen.push(endpoint);
             for address in addresses {
                 self.settings
@@ -252,26 +251,6 @@ impl Core {
             }
         }
         Ok(())
-    }
-
-    /// The addresses of an endpoint, of the kind that the plan insists on, or a sentence that says why there is none.
-    pub(super) async fn look_up(&self, plan: &Plan, endpoint: &Endpoint) -> Result<Found, String> {
-        let host = &endpoint.host;
-        let (mut addresses, took) = self
-            .settings
-            .instrument
-            .resolve(host, endpoint.port.unwrap_or(0))
-            .await?;
-        if let Some(version) = plan.ip_version() {
-            addresses.retain(|address| address.is_ipv6() == (version == 6));
-            if addresses.is_empty() {
-                return Err(format!(
-                    "{host} has no IPv{version} address: set ip_version to {} or leave it out.",
-                    10 - version
-                ));
-            }
-        }
-        Ok((addresses, took))
     }
 
     /// A run that could not be stored to its end is not begun.

@@ -17,7 +17,7 @@ use crate::store::Finish;
 
 /// Why a run is to stop before its plan ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cause {
+pub enum Cause {
     /// A person asked.
     Cancel,
     /// The program ends.
@@ -152,6 +152,7 @@ impl Live {
     pub(super) fn wait_to_be_stored(&self, finish: Finish) {
         let mut inner = self.inner();
         inner.run.progress.eta_s = None;
+        finish.write_figures(&mut inner.run);
         inner.run.error = Some(
             "The results wait for the database, which is locked or out of space; until then they are kept in memory."
                 .into(),
@@ -164,15 +165,7 @@ impl Live {
     /// The run is over and stored.
     pub(super) fn end(&self, finish: Finish) {
         let mut inner = self.inner();
-        let run = &mut inner.run;
-        run.state = finish.state;
-        run.queue_place = None;
-        run.finished_at = Some(finish.finished_at);
-        if finish.state == State::Finished {
-            run.progress.done = 1.0;
-        }
-        run.progress.eta_s = None;
-        run.error.clone_from(&finish.error);
+        finish.write(&mut inner.run);
         inner.take_over(finish);
         drop(inner);
         self.tell();
@@ -251,15 +244,8 @@ impl Live {
 }
 
 impl Inner {
-    /// The figures of the whole run.
+    /// The series of the whole run, in place of what was folded so far.
     fn take_over(&mut self, finish: Finish) {
-        let run = &mut self.run;
-        run.summary = finish.summary;
-        run.checks = finish.checks;
-        run.limits = finish.limits;
-        run.title = finish.title;
-        run.verdict = finish.verdict;
-        run.objectives = finish.objectives;
         self.fold = None;
         self.final_series = finish.series;
     }

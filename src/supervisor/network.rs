@@ -106,24 +106,14 @@ impl Instrument for Network {
                     .map_err(|error| error.to_string())
             }
             Plan::Rate(_) | Plan::Users(_) | Plan::Fetch(_) => {
-                let job = Job {
-                    plan: plan.clone(),
-                    targets: plan
-                        .urls()
-                        .into_iter()
-                        .zip(targets)
-                        .map(|(url, pinned)| target(url, pinned))
-                        .collect(),
-                    identity: self.identity.clone(),
-                    region: self.region.clone(),
-                    threads: None,
-                };
+                let job = self.job(plan, &targets);
                 for warning in runner::preflight(&job) {
                     tracing::warn!(warning, "before the run");
                 }
-                runner::run(&job, &stopper, &mut |batch| sink(batch.into()))
-                    .map(End::Http)
-                    .map_err(|error| error.to_string())
+                let mut ended = runner::run(&job, &stopper, &mut |batch| sink(batch.into()))
+                    .map_err(|error| error.to_string())?;
+                ended.lookup = ended.lookup.or(first.and_then(|pinned| pinned.lookup));
+                Ok(End::Http(ended))
             }
         }
     }
@@ -142,6 +132,30 @@ impl Instrument for Network {
 }
 
 impl Network {
+    /// What can be known beforehand to go wrong, in sentences.
+    pub fn preflight(&self, plan: &Plan, targets: &[Pinned]) -> Vec<String> {
+        if plan.kind().is_http() {
+            runner::preflight(&self.job(plan, targets))
+        } else {
+            Vec::new()
+        }
+    }
+
+    fn job(&self, plan: &Plan, targets: &[Pinned]) -> Job {
+        Job {
+            plan: plan.clone(),
+            targets: plan
+                .urls()
+                .into_iter()
+                .zip(targets)
+                .map(|(url, pinned)| target(url, pinned.clone()))
+                .collect(),
+            identity: self.identity.clone(),
+            region: self.region.clone(),
+            threads: None,
+        }
+    }
+
     /// The documented cap of whoever sends: this node's own, or the peer's where only the peer sends.
     fn egress_cap(&self, plan: &ThroughputPlan, peer: Option<&Pinned>) -> Option<(f64, String)> {
         if plan.direction == Direction::Receive {
