@@ -84,7 +84,7 @@ impl DataFolder {
 }
 
 /// What went wrong, in words and without a number.
-pub(super) fn plain(error: &io::Error) -> String {
+pub(crate) fn plain(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
         io::ErrorKind::NotFound => "no such folder".to_owned(),

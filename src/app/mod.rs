@@ -199,7 +199,8 @@ fn settings(config: &Config, dashboard: &[SocketAddr]) -> Settings {
     }
 }
 
-fn naming(source: &NameSource) -> Naming {
+/// What names a backend, as the runner reads it.
+pub(crate) fn naming(source: &NameSource) -> Naming {
     match source {
         NameSource::Header(name) => Naming::Header(name.clone()),
         NameSource::Cookie(name) => Naming::Cookie(name.clone()),

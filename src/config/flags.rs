@@ -32,7 +32,7 @@ pub enum Command {
     /// Dashboard, API and workload in one process (the default).
     Serve(Box<ServeFlags>),
     /// One test without a dashboard: reads a tool's command line, runs it, prints that tool's report.
-    Run(RunFlags),
+    Run(Box<RunFlags>),
     /// How exact and how strong this machine's generator is, against truths that it makes itself; 25 s.
     Selftest(SelfTestFlags),
     /// Not built into this version: a node without a dashboard, in a fleet.
@@ -105,10 +105,18 @@ pub struct RunFlags {
     /// What this node is called.
     #[arg(long, env = "TIDEMARK_NAME")]
     pub name: Option<String>,
+    /// Who may test against `iperf -s` and `iperf3 -s` [default: everybody, as with the tools].
+    #[arg(
+        long,
+        env = "TIDEMARK_ACCEPT_FROM",
+        value_name = "CIDR",
+        value_delimiter = ','
+    )]
+    pub accept_from: Vec<Cidr>,
     /// Largest tests and names in replies.
     #[command(flatten)]
     pub limits: CapFlags,
-    /// The tool and its arguments: httperf, siege or curl.
+    /// The tool and its arguments: iperf, iperf3, httperf, siege, ping, tracepath or curl.
     #[arg(
         required = true,
         trailing_var_arg = true,

@@ -147,6 +147,8 @@ pub struct RunOptions {
     pub data: PathBuf,
     /// What this node is called.
     pub name: String,
+    /// Who may test against a receiver; empty = everybody.
+    pub accept_from: Vec<Cidr>,
     /// The largest tests, and where replies name their backend.
     pub limits: Limits,
     /// The tool and its arguments, untouched.
@@ -177,7 +179,7 @@ pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Asked, Decl
     let asked = match line.command {
         None => serve(*line.serve).map(|config| Asked::Serve(Box::new(config))),
         Some(Command::Serve(flags)) => serve(*flags).map(|config| Asked::Serve(Box::new(config))),
-        Some(Command::Run(flags)) => run(flags).map(|options| Asked::Run(Box::new(options))),
+        Some(Command::Run(flags)) => run(*flags).map(|options| Asked::Run(Box::new(options))),
         Some(Command::Selftest(flags)) => {
             self_test(flags).map(|options| Asked::SelfTest(Box::new(options)))
         }
@@ -362,6 +364,7 @@ fn run(flags: RunFlags) -> Result<RunOptions, String> {
         objective: flags.objective,
         data: data_folder(flags.data)?,
         name: node_name(flags.name)?,
+        accept_from: flags.accept_from,
         limits: limits(&flags.limits)?,
         words: flags.words,
     })

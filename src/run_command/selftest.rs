@@ -1,11 +1,12 @@
 //! `tidemark selftest`: how exact and how strong this machine's generator is, printed and kept.
 
 use std::io::Write;
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
 
 use tokio::runtime::Runtime;
 
-use super::{NOTHING, RAN, Refused, print, stop_on_interrupt};
+use super::interrupt::stop_on_interrupt;
+use super::{NOTHING, RAN, Refused, print};
 use crate::app::data::DataFolder;
 use crate::config::SelfTestOptions;
 use crate::config::flags::SelfTestFormat;
@@ -15,6 +16,7 @@ use crate::report;
 use crate::runner::Stop;
 use crate::selftest;
 use crate::store::Store;
+use crate::supervisor::StopHandle;
 
 /// Makes the self-test and prints it; returns the exit status. What cannot be kept is printed all the same.
 pub fn self_test(options: &SelfTestOptions) -> u8 {
@@ -38,11 +40,13 @@ fn attempt(options: &SelfTestOptions) -> Result<u8, Refused> {
         print::complain(&format!("The result will not be kept: {sentence}"));
     }
     let stop = Stop::new();
-    let interrupted = stop_on_interrupt(&stop)?;
+    let (asked, own) = (Arc::new(StopHandle::default()), stop.clone());
+    asked.on_stop(move || own.stop());
+    stop_on_interrupt(&asked)?;
     let started_at = clock::wall();
     let figures = selftest::run(options.quick, &stop, &mut |_| {})
         .map_err(|error| Refused::nothing(error.to_string()))?;
-    if interrupted.load(Ordering::Relaxed) {
+    if asked.is_asked() {
         return Ok(NOTHING);
     }
     let mut kept = KeptSelfTest {

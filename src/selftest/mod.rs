@@ -348,6 +348,7 @@ impl Course<'_> {
                 accept_from: Arc::new(|from| from.is_loopback()),
                 max_streams: 4,
                 max_duration: Duration::from_mins(1),
+                interval: crate::receiver::INTERVAL,
                 name: "self-test".to_owned(),
             },
             Arc::new(|_| {}),

@@ -39,6 +39,7 @@ mod received;
 mod receiver;
 mod report;
 mod run_command;
+mod run_flows;
 mod selftest;
 mod serve;
 mod store;

@@ -483,7 +483,8 @@ fn take_server(server: &mut ServerLine, draft: &mut Draft, name: &str, text: &st
         "parallel" => {
             if let Some(tests) = draft.count(text, value) {
                 server.tests = Some(tests).filter(|tests| *tests > 0);
-                draft.understood(text, format!("ends after {tests} tests; 0 = never"));
+                let meaning = format!("ends after {tests} connections; 0 = never");
+                draft.understood(text, meaning);
             }
         }
         "time" => {
@@ -496,7 +497,13 @@ fn take_server(server: &mut ServerLine, draft: &mut Draft, name: &str, text: &st
             }
         }
         "singleclient" => draft.ignored(text, "clients are served side by side here"),
-        "daemon" => draft.ignored(text, "stays in the foreground here"),
+        "daemon" => {
+            server.background = true;
+            draft.ignored(
+                text,
+                "not needed: the built-in receiver serves beside the pages",
+            );
+        }
         "len" | "window" | "mss" | "nodelay" => {
             draft.ignored(text, "not needed: the receiver's buffers are sized here");
         }
@@ -510,6 +517,11 @@ fn take_server(server: &mut ServerLine, draft: &mut Draft, name: &str, text: &st
         "tap-dev" | "ssm-host" | "tcp-rx-window-clamp" | "help" | "version" => {
             draft.problem(text, refusal(name));
         }
+        "enhanced" => draft.ignored(text, "not needed: what was found is printed of every test"),
+        "output" => draft.problem(
+            text,
+            "-o is not supported: send the output to a file with > FILE.",
+        ),
         "format" | "reportstyle" | "sum-only" => take_common(draft, name, text, value),
         _ => take_listening(server, draft, name, text, value),
     }

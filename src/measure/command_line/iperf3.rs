@@ -444,12 +444,38 @@ fn take_server(server: &mut ServerLine, draft: &mut Draft, name: &str, text: &st
             draft.understood(text, "listens on IPv4");
         }
         "version6" => draft.understood(text, "listens on IPv6 (and IPv4)"),
-        "daemon" => draft.ignored(text, "stays in the foreground here"),
+        "daemon" => {
+            server.background = true;
+            draft.ignored(
+                text,
+                "not needed: the built-in receiver serves beside the pages",
+            );
+        }
         "json" => {
             draft.output.json = true;
             draft.understood(text, "prints each test as JSON");
         }
         "format" => take_format(draft, text, value, "kmgtKMGT"),
+        "logfile" => draft.problem(
+            text,
+            "--logfile is not supported: send the output to a file with > FILE.",
+        ),
+        "pidfile" => draft.problem(
+            text,
+            "-I is not supported: the shell knows the number of the process ($!).",
+        ),
+        "json-stream" => draft.problem(
+            text,
+            "--json-stream is not supported: -J prints each test as JSON at its end.",
+        ),
+        "verbose"
+        | "debug"
+        | "timestamps"
+        | "forceflush"
+        | "rcv-timeout"
+        | "idle-timeout"
+        | "time-skew-threshold" => take_others(draft, name, text),
+        "port" | "bind" | "interval" => take_listening(server, draft, name, text, value),
         "bind-dev"
         | "rsa-private-key-path"
         | "authorized-users-path"
@@ -461,6 +487,9 @@ fn take_server(server: &mut ServerLine, draft: &mut Draft, name: &str, text: &st
         | "reportstyle" => {
             draft.problem(text, refusal(name));
         }
-        _ => take_listening(server, draft, name, text, value),
+        _ => draft.problem(
+            text,
+            format!("{} belongs to a client: leave it out.", super::cut(text)),
+        ),
     }
 }

@@ -173,9 +173,17 @@ pub(super) fn take_listening(
             Err(sentence) => draft.problem(text, sentence),
         },
         "interval" => {
-            if let Some(seconds) = draft.number(text, value) {
-                server.interval_s = (seconds > 0.0).then_some(seconds);
+            let Some(seconds) = draft.number(text, value) else {
+                return;
+            };
+            if seconds == 0.0 {
+                server.interval_s = None;
+                draft.understood(text, "prints totals alone");
+            } else if (0.1..=3_600.0).contains(&seconds) {
+                server.interval_s = Some(seconds);
                 draft.understood(text, format!("a line every {seconds} s"));
+            } else {
+                draft.problem(text, "-i takes 0.1 to 3600 s, or 0 for totals alone.");
             }
         }
         _ => draft.ignored(text, "changes nothing here"),

@@ -454,10 +454,10 @@ impl Draft {
     fn skip_own_options<'a>(&mut self, words: &'a [String]) -> &'a [String] {
         let mut rest = words;
         while let Some((first, after)) = rest.split_first() {
-            let takes_value = matches!(first.as_str(), "--format" | "--objective" | "--data");
-            let carries_value = ["--format=", "--objective=", "--data="]
-                .iter()
-                .any(|option| first.starts_with(option));
+            let takes_value = OWN_OPTIONS.contains(&first.as_str());
+            let carries_value = first
+                .split_once('=')
+                .is_some_and(|(option, _)| OWN_OPTIONS.contains(&option));
             if takes_value {
                 self.ignored(first, "an option of tidemark run, not of the plan");
                 rest = after.get(1..).unwrap_or_default();
@@ -471,6 +471,22 @@ impl Draft {
         rest
     }
 }
+
+/// Options of `tidemark run` itself that take a value.
+const OWN_OPTIONS: [&str; 12] = [
+    "--format",
+    "--objective",
+    "--data",
+    "--name",
+    "--accept-from",
+    "--max-rate",
+    "--max-users",
+    "--max-streams",
+    "--max-duration",
+    "--max-connections",
+    "--identity-header",
+    "--region-header",
+];
 
 /// `NAME=value` before a command.
 fn is_assignment(word: &str) -> bool {

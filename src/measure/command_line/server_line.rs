@@ -19,8 +19,11 @@ pub struct ServerLine {
     pub ipv6: bool,
     /// Length of a printed interval in s; `None` = totals alone.
     pub interval_s: Option<f64>,
-    /// Tests after which it ends; `None` = it serves until it is stopped (`-1`, iperf 2 `-P`).
+    /// Tests of iperf 3 (`-1`) or connections of iperf 2 (`-P`) after which it ends; `None` = it serves until it is
+    /// stopped.
     pub tests: Option<u64>,
+    /// Whether it is to go on in the background (`-D`).
+    pub background: bool,
     /// Seconds after which it ends (iperf 2 `-t`).
     pub listen_s: Option<f64>,
 }
@@ -40,6 +43,7 @@ impl ServerLine {
             ipv6: matches!(dialect, Dialect::Iperf3),
             interval_s,
             tests: None,
+            background: false,
             listen_s: None,
         }
     }

@@ -342,6 +342,11 @@ fn lines_that_start_a_receiver_say_what_they_start() {
         ("iperf3 -s --authorized-users-path f", "login"),
         ("iperf3 -s --server-bitrate-limit 1G", "-b"),
         ("iperf -s now", "belongs to no option"),
+        ("iperf -s -o report.txt", "> FILE"),
+        ("iperf -s -i 0.01", "0.1 to 3600 s"),
+        ("iperf3 -s --logfile f", "> FILE"),
+        ("iperf3 -s --json-stream", "-J"),
+        ("iperf3 -s -R", "belongs to a client"),
     ] {
         refused(line, words);
         assert_eq!(read(line).server, None, "{line}");
