@@ -15,6 +15,7 @@ pub mod rows;
 pub mod run;
 pub mod sample;
 pub mod schedule;
+pub mod search;
 pub mod selftest;
 pub mod series;
 pub mod stats;
