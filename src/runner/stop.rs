@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use mio::Waker;
 
-/// Ends a run: requests under way are given up, what was not sent is counted. Clones mean the same run.
+/// Ends a run: requests under way are given up or, when only the sending ends, waited for; what was not sent is
+/// counted. Clones mean the same run.
 #[derive(Clone, Debug, Default)]
 pub struct Stop {
     shared: Arc<Shared>,
@@ -14,6 +15,7 @@ pub struct Stop {
 #[derive(Debug, Default)]
 struct Shared {
     stopped: AtomicBool,
+    sent_enough: AtomicBool,
     wakers: Mutex<Vec<Arc<Waker>>>,
 }
 
@@ -26,6 +28,16 @@ impl Stop {
     /// Ends the run, now or as soon as it starts.
     pub fn stop(&self) {
         self.shared.stopped.store(true, Ordering::Release);
+        self.wake();
+    }
+
+    /// Begins no further request of an open loop; those under way come to their own ends.
+    pub fn end_sending(&self) {
+        self.shared.sent_enough.store(true, Ordering::Release);
+        self.wake();
+    }
+
+    fn wake(&self) {
         let wakers = self.shared.wakers.lock();
         for waker in wakers.unwrap_or_else(PoisonError::into_inner).iter() {
             // A thread that cannot be woken sees the flag when its batch is due.
@@ -38,7 +50,12 @@ impl Stop {
         self.shared.stopped.load(Ordering::Acquire)
     }
 
-    /// Has `waker` woken by [`Stop::stop`].
+    /// Whether no further request is to begin.
+    pub fn is_sending_over(&self) -> bool {
+        self.shared.sent_enough.load(Ordering::Acquire)
+    }
+
+    /// Has `waker` woken by [`Stop::stop`] and [`Stop::end_sending`].
     pub(super) fn wakes(&self, waker: Arc<Waker>) {
         let wakers = self.shared.wakers.lock();
         wakers.unwrap_or_else(PoisonError::into_inner).push(waker);

@@ -29,7 +29,7 @@ impl UsersLoad {
         Self {
             user: u32::try_from(index).unwrap_or(u32::MAX),
             stride: u32::try_from(of).unwrap_or(u32::MAX),
-            spacing: SPACING.min(ALL_WITHIN / plan.concurrent.max(1)),
+            spacing: spacing(plan),
             until: plan
                 .duration_s
                 .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
@@ -73,6 +73,15 @@ impl UsersLoad {
 
     pub(super) fn users(&self) -> u64 {
         u64::from(self.plan.concurrent)
+    }
+}
+
+/// Between the beginnings of two users.
+fn spacing(plan: &UsersPlan) -> Duration {
+    let users = plan.concurrent.max(1);
+    match plan.ramp_s {
+        Some(seconds) => Duration::try_from_secs_f64(seconds).unwrap_or_default() / users,
+        None => SPACING.min(ALL_WITHIN / users),
     }
 }
 

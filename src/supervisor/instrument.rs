@@ -94,11 +94,15 @@ pub async fn look_up(
     Ok((addresses, took))
 }
 
+/// What is called when a run is asked to stop.
+type Wake = Box<dyn Fn() + Send>;
+
 /// Asks a run to stop, from any thread, also before it has begun.
 #[derive(Default)]
 pub struct StopHandle {
     asked: AtomicBool,
-    wake: Mutex<Option<Box<dyn Fn() + Send>>>,
+    wake: Mutex<Option<Wake>>,
+    end_sending: Mutex<Option<Wake>>,
 }
 
 impl StopHandle {
@@ -109,6 +113,20 @@ impl StopHandle {
         if let Some(wake) = wake.as_ref() {
             wake();
         }
+    }
+
+    /// Asks a run that sends to begin nothing further and to wait for what is under way.
+    pub fn end_sending(&self) {
+        let wake = self.end_sending.lock();
+        if let Some(wake) = wake.unwrap_or_else(PoisonError::into_inner).as_ref() {
+            wake();
+        }
+    }
+
+    /// Registers what to call when the sending is to end.
+    pub fn on_end_sending(&self, wake: impl Fn() + Send + 'static) {
+        let slot = self.end_sending.lock();
+        *slot.unwrap_or_else(PoisonError::into_inner) = Some(Box::new(wake));
     }
 
     /// Whether it was asked for.

@@ -74,6 +74,8 @@ impl Instrument for Network {
         let stopper = Stop::new();
         let asked = stopper.clone();
         stop.on_stop(move || asked.stop());
+        let asked = stopper.clone();
+        stop.on_end_sending(move || asked.end_sending());
         let first = targets.first().cloned();
         let missing = || "The plan names nobody to talk to.".to_owned();
         match plan {

@@ -459,6 +459,8 @@ pub struct UsersPlan {
     pub duration_s: Option<f64>,
     /// Each user waits a random time from 0 to this after each reply, in s.
     pub delay_s: f64,
+    /// The time over which users begin, evenly, in s; `None`: at most 1 ms apart, and all within 100 ms.
+    pub ramp_s: Option<f64>,
     /// How users walk through the URLs.
     pub order: Order,
     /// From the send to the end of the reply, in s.

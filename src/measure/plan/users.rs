@@ -44,6 +44,16 @@ pub(super) fn from_json(
             set_by: None,
         },
     );
+    let ramp_s = fields.number(
+        "ramp_s",
+        &Range {
+            name: "The time over which users begin",
+            min: 0.0,
+            max: 3_600.0,
+            unit: " s",
+            set_by: None,
+        },
+    );
     let order = fields
         .word(
             "order",
@@ -82,6 +92,7 @@ pub(super) fn from_json(
         reps,
         duration_s,
         delay_s: delay_s.unwrap_or(0.0) + 0.0,
+        ramp_s,
         order,
         timeout_s,
         headers: request_headers,
@@ -110,6 +121,9 @@ pub(super) fn fill_json(plan: &UsersPlan, object: &mut Map<String, Value>) {
         object.insert("duration_s".to_owned(), tidy(seconds));
     }
     object.insert("delay_s".to_owned(), tidy(plan.delay_s));
+    if let Some(seconds) = plan.ramp_s {
+        object.insert("ramp_s".to_owned(), tidy(seconds));
+    }
     let order = match plan.order {
         Order::InTurn => "in_turn",
         Order::Random => "random",

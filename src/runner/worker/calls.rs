@@ -171,6 +171,18 @@ impl Worker<'_> {
         self.fail(connection, outcome, format!("{what} after {limit} s"));
     }
 
+    /// Nothing further is begun; what is under way goes on to its end.
+    pub(super) fn end_sending(&mut self, now: Duration) {
+        if self.sending_over.is_some() || self.load.is_over() {
+            return;
+        }
+        self.sending_over = Some(now);
+        self.record.totals.stopped = true;
+        let unsent = self.load.give_up();
+        self.record.totals.planned += unsent;
+        self.record.unsent(unsent);
+    }
+
     /// The run was stopped: gives up what is under way and counts what was never begun.
     pub(super) fn abort(&mut self) {
         self.record.totals.stopped = true;

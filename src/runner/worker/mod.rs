@@ -112,6 +112,8 @@ pub(super) struct Worker<'a> {
     burst: u32,
     /// Calls that are being begun inside the end of another.
     depth: u32,
+    /// Since when nothing further is begun, where that came before the plan's end.
+    sending_over: Option<Duration>,
 }
 
 impl<'a> Worker<'a> {
@@ -154,6 +156,7 @@ impl<'a> Worker<'a> {
             buffer: vec![0; BUFFER].into_boxed_slice(),
             burst: 0,
             depth: 0,
+            sending_over: None,
         })
     }
 
@@ -176,6 +179,9 @@ impl<'a> Worker<'a> {
             if self.stop.is_stopped() {
                 self.abort();
                 break;
+            }
+            if self.stop.is_sending_over() {
+                self.end_sending(now);
             }
             if self.active == 0 && self.load.is_over() {
                 break;
@@ -213,7 +219,7 @@ impl<'a> Worker<'a> {
             system: cpu.system.saturating_sub(cpu_before.system),
         };
         let now = self.epoch.elapsed();
-        self.record.totals.offered_until = now;
+        self.record.totals.offered_until = self.sending_over.unwrap_or(now);
         self.record.finish(now);
     }
 
