@@ -1,5 +1,6 @@
 //! What leaves the program as text: the report forms of iperf, httperf, siege, ping and curl, CSV, and percentile files.
 
+mod balancer;
 pub mod csv;
 mod curl;
 mod flat;
@@ -16,6 +17,7 @@ mod ping;
 mod selftest;
 mod siege;
 
+pub use balancer::{Backend, Balancer, Held, balancer_text};
 pub use curl::{Expanded, FETCH_REPORT, expand, fetch_text};
 pub use flat::flatten;
 pub use flow_csv::{
