@@ -7,6 +7,7 @@ use tokio::sync::watch;
 
 use super::LiveView;
 use super::instrument::StopHandle;
+use crate::measure::experiment::{Watch, Watching};
 use crate::measure::fold::{Closed, End, Fold, Interval, Measured, Series};
 use crate::measure::plan::Plan;
 use crate::measure::plan::throughput::Dialect;
@@ -46,6 +47,8 @@ struct Inner {
     figures: Option<(Duration, Arc<(Summary, Series)>)>,
     /// The series of the end, once there is one.
     final_series: Option<Series>,
+    /// What ends the sending early.
+    watch: Option<Watching>,
 }
 
 impl Live {
@@ -63,6 +66,7 @@ impl Live {
                 intervals: Vec::new(),
                 figures: None,
                 final_series: None,
+                watch: None,
             }),
             changed: watch::Sender::new(0),
         }
@@ -107,6 +111,11 @@ impl Live {
         self.run()
     }
 
+    /// Ends the sending early, once this has come.
+    pub(super) fn watch(&self, watch: Watch) {
+        self.inner().watch = Some(Watching::new(watch));
+    }
+
     pub(super) fn set_place(&self, place: u32) {
         self.inner().run.queue_place = Some(place);
         self.tell();
@@ -133,6 +142,12 @@ impl Live {
             .as_mut()
             .map_or_else(Vec::new, |fold| fold.push(batch));
         self.keep(&mut inner, &mut closed);
+        if let Measured::Http(batch) = batch
+            && inner.watch.as_mut().is_some_and(|watch| watch.push(batch))
+        {
+            inner.watch = None;
+            self.stop.end_sending();
+        }
         inner.run.progress = progress(&inner.run.plan, inner.until, inner.ended);
         drop(inner);
         self.tell();

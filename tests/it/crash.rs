@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::support::process::{Program, TempFolder};
 
 /// One call on a connection of its own; status and body.
-fn call(address: SocketAddr, method: &str, path: &str, body: &str) -> (u16, String) {
+pub fn call(address: SocketAddr, method: &str, path: &str, body: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     write!(
         stream,

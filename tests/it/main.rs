@@ -12,7 +12,9 @@
 
 mod api;
 mod app;
+mod balancer;
 mod browser;
+mod capacity;
 mod chart;
 mod chart_runs;
 mod crash;

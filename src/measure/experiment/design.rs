@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::capacity::CapacitySpec;
 use super::driver::{Driver, Planned};
 use super::record::ExperimentKind;
 use crate::measure::plan::Plan;
@@ -81,6 +82,8 @@ pub enum Spec {
     Varied(Varied),
     /// Two plans in turn.
     Paired(Paired),
+    /// The highest rate that holds.
+    Capacity(Box<CapacitySpec>),
 }
 
 impl Spec {
@@ -90,6 +93,7 @@ impl Spec {
             Self::Varied(varied) if varied.vary.is_empty() => ExperimentKind::Series,
             Self::Varied(_) => ExperimentKind::Sweep,
             Self::Paired(_) => ExperimentKind::Paired,
+            Self::Capacity(_) => ExperimentKind::Capacity,
         }
     }
 
@@ -98,6 +102,7 @@ impl Spec {
         match self {
             Self::Varied(varied) => &varied.arms,
             Self::Paired(paired) => &paired.arms,
+            Self::Capacity(capacity) => std::slice::from_ref(capacity.arm()),
         }
     }
 
@@ -106,6 +111,7 @@ impl Spec {
         match self {
             Self::Varied(varied) => varied.repeat,
             Self::Paired(paired) => paired.repeat,
+            Self::Capacity(_) => 1,
         }
     }
 
@@ -114,6 +120,7 @@ impl Spec {
         match self {
             Self::Varied(varied) => varied.pause_s,
             Self::Paired(paired) => paired.pause_s,
+            Self::Capacity(_) => 0.0,
         }
     }
 
@@ -122,18 +129,20 @@ impl Spec {
         match self {
             Self::Varied(varied) => varied.order,
             Self::Paired(_) => Order::Interleaved,
+            Self::Capacity(_) => Order::Given,
         }
     }
 
-    /// The varied fields, in the order given; none in a series and a pair.
+    /// The varied fields, in the order given; none in a series and a pair. A search varies the rate.
     pub fn fields(&self) -> Vec<&str> {
         match self {
             Self::Varied(varied) => varied.vary.iter().map(|(name, _)| name.as_str()).collect(),
             Self::Paired(_) => Vec::new(),
+            Self::Capacity(_) => vec!["rate"],
         }
     }
 
-    /// How many runs there will be.
+    /// How many runs there will be; of a search, which decides as it goes, just its first.
     pub fn runs(&self) -> usize {
         self.arms().len() * self.repeat() as usize
     }
@@ -163,6 +172,7 @@ impl Spec {
     pub fn driver(&self) -> Box<dyn Driver> {
         match self {
             Self::Varied(_) | Self::Paired(_) => Box::new(Planned::new(self.clone())),
+            Self::Capacity(capacity) => capacity.driver(),
         }
     }
 
@@ -190,6 +200,7 @@ impl Spec {
                 "repeat": paired.repeat,
                 "pause_s": paired.pause_s,
             }),
+            Self::Capacity(capacity) => capacity.to_json(),
         }
     }
 }

@@ -6,8 +6,10 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::design::Spec;
+use super::watch::Watch;
 use crate::measure::plan::Plan;
 use crate::measure::run::Run;
+use crate::measure::search::Seen;
 
 /// One run that a driver asks for.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,6 +21,8 @@ pub struct Step {
     /// Which repeat of that point, from 1. No two steps of an experiment have the same point and repeat: after a
     /// restart stored runs are found by them.
     pub repeat: u32,
+    /// What ends its sending early.
+    pub watch: Option<Watch>,
 }
 
 /// What a stored run of an experiment is found by: its point as JSON text, and its repeat.
@@ -48,6 +52,14 @@ pub trait Driver: Send {
     /// What to do next. `last` is the run that the step before asked for, ended in whatever state; `None` at the
     /// beginning, after a pause, and where that run was deleted.
     fn next(&mut self, last: Option<&Run>) -> Next;
+
+    /// Whether it must see each request of a run before it can decide.
+    fn wants_requests(&self) -> bool {
+        false
+    }
+
+    /// The requests of the run that `next` is given right after this.
+    fn requests(&mut self, _: Vec<Seen>) {}
 
     /// How many runs there will be in all; `None` where results decide.
     fn planned(&self) -> Option<usize> {
@@ -94,6 +106,7 @@ impl Driver for Planned {
             plan: arm.plan.clone(),
             point: arm.point.clone(),
             repeat,
+            watch: None,
         }))
     }
 

@@ -56,6 +56,8 @@ pub fn finding(spec: &Spec, points: &[Point]) -> Finding {
     let mut found = match spec {
         Spec::Paired(_) => of_pair(of, ratio(points)),
         Spec::Varied(varied) if varied.vary.is_empty() => of_series(of, &ended),
+        // What a search has found is told by the search.
+        Spec::Capacity(_) => Finding::default(),
         Spec::Varied(varied) => {
             let one = (varied.vary.len() == 1).then(|| varied.vary[0].0.as_str());
             of_sweep(plan, of, one, &levels(points))

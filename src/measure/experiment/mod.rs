@@ -1,6 +1,7 @@
 //! Experiments: several runs of one plan with something varied (sweep), repeated (series), or of two plans in turn
 //! (paired); what is asked for, in which order it runs, and what the runs come to together.
 
+mod capacity;
 mod design;
 mod driver;
 mod estimate;
@@ -13,7 +14,9 @@ mod settle;
 mod sweep;
 #[cfg(test)]
 mod tests;
+mod watch;
 
+pub use capacity::{CapacitySpec, search_knee, search_levels, searched};
 pub use design::{Arm, Order, Paired, Spec, Varied};
 pub use driver::{Driver, Key, Next, Step};
 pub use estimate::{Estimate, estimate, planned_bytes};
@@ -24,3 +27,4 @@ pub use read::{MAX_ARMS, MAX_PAUSE_S, MAX_RUNS, MAX_TIME_S};
 pub use record::{Experiment, ExperimentKind, ExperimentState, Point};
 pub use settle::settled_at;
 pub use sweep::{Knee, Level, knee, levels};
+pub use watch::{Watch, Watching};

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use super::capacity::CapacitySpec;
 use super::design::{Arm, Order, Paired, Spec, Varied, plain};
 use super::estimate::estimate;
 use crate::measure::command_line;
@@ -17,7 +18,9 @@ pub const MAX_PAUSE_S: f64 = 3_600.0;
 pub const MAX_TIME_S: f64 = 604_800.0;
 
 /// The keys of an experiment.
-const KEYS: [&str; 6] = ["base", "vary", "paired", "repeat", "pause_s", "order"];
+const KEYS: [&str; 7] = [
+    "base", "vary", "paired", "capacity", "repeat", "pause_s", "order",
+];
 
 /// Fields of a plan that stand for one another: varying one replaces the others.
 const INSTEAD: [&[&str]; 2] = [
@@ -82,6 +85,9 @@ impl<'a> Reader<'a> {
                 );
             }
         }
+        if let Some(capacity) = self.given("capacity") {
+            return self.capacity(capacity);
+        }
         let repeat = self.repeat();
         let pause_s = self.pause();
         let spec = match (self.given("base"), self.given("paired")) {
@@ -104,6 +110,24 @@ impl<'a> Reader<'a> {
         }?;
         self.bounds(&spec);
         Some(spec)
+    }
+
+    fn capacity(&mut self, capacity: &Value) -> Option<Spec> {
+        for key in KEYS.into_iter().filter(|key| *key != "capacity") {
+            if self.given(key).is_some() {
+                self.refuse(
+                    key,
+                    format!("A capacity search decides by itself what runs and when: leave {key} out, or put base inside capacity."),
+                );
+            }
+        }
+        match CapacitySpec::read(capacity, self.caps) {
+            Ok(spec) => Some(Spec::Capacity(Box::new(spec))),
+            Err(errors) => {
+                self.errors.extend(errors);
+                None
+            }
+        }
     }
 
     fn repeat(&mut self) -> Option<u32> {
@@ -240,23 +264,12 @@ impl<'a> Reader<'a> {
 
     /// A plan's JSON from JSON or from a tool's line.
     fn base(&mut self, given: Option<&Value>, field: &str) -> Option<Value> {
-        match given {
-            Some(Value::String(line)) => match command_line::plan_of(line) {
-                Ok(plan) => Some(plan),
-                Err(problems) => {
-                    for problem in problems {
-                        self.refuse(field, problem);
-                    }
-                    None
+        match base(given) {
+            Ok(plan) => Some(plan),
+            Err(problems) => {
+                for problem in problems {
+                    self.refuse(field, problem);
                 }
-            },
-            Some(plan @ Value::Object(_)) => Some(plan.clone()),
-            None | Some(Value::Null) => {
-                self.refuse(field, format!("This is missing: give {EXAMPLE}."));
-                None
-            }
-            Some(_) => {
-                self.refuse(field, format!("This must be {EXAMPLE}."));
                 None
             }
         }
@@ -401,6 +414,16 @@ impl<'a> Reader<'a> {
                 ),
             );
         }
+    }
+}
+
+/// A plan's JSON from JSON or from a tool's line; the faults in sentences where it is neither.
+pub(super) fn base(given: Option<&Value>) -> Result<Value, Vec<String>> {
+    match given {
+        Some(Value::String(line)) => command_line::plan_of(line),
+        Some(plan @ Value::Object(_)) => Ok(plan.clone()),
+        None | Some(Value::Null) => Err(vec![format!("This is missing: give {EXAMPLE}.")]),
+        Some(_) => Err(vec![format!("This must be {EXAMPLE}.")]),
     }
 }
 

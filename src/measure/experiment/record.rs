@@ -22,11 +22,13 @@ pub enum ExperimentKind {
     Series,
     /// Two plans in turn.
     Paired,
+    /// A search for the highest rate that holds.
+    Capacity,
 }
 
 impl ExperimentKind {
     /// Every kind.
-    pub const ALL: [Self; 3] = [Self::Sweep, Self::Series, Self::Paired];
+    pub const ALL: [Self; 4] = [Self::Sweep, Self::Series, Self::Paired, Self::Capacity];
 
     /// The word in JSON, forms and the database.
     pub const fn word(self) -> &'static str {
@@ -34,6 +36,7 @@ impl ExperimentKind {
             Self::Sweep => "sweep",
             Self::Series => "series",
             Self::Paired => "paired",
+            Self::Capacity => "capacity",
         }
     }
 
@@ -197,8 +200,12 @@ impl Experiment {
             .filter(|point| point.state.is_final())
             .count() as u64;
         let design = self.design();
-        self.estimate = design.as_ref().map(estimate);
-        self.runs_planned = design.as_ref().map(|spec| spec.runs() as u64);
+        let listed = self.kind != ExperimentKind::Capacity;
+        self.estimate = design.as_ref().filter(|_| listed).map(estimate);
+        self.runs_planned = design
+            .as_ref()
+            .filter(|_| listed)
+            .map(|spec| spec.runs() as u64);
         if self.kind == ExperimentKind::Series {
             let ended = self.points.iter().filter(|point| point.state.is_final());
             let medians: Vec<Option<f64>> = ended
@@ -220,7 +227,23 @@ impl Experiment {
                     .filter(|_| open)
                     .and_then(|spec| remaining_s(&spec, self.runs_done)),
             },
-            _ => Progress::default(),
+            _ => self
+                .capacity
+                .as_ref()
+                .map(search_progress)
+                .unwrap_or_default(),
         };
+    }
+}
+
+/// How far a search is, of its budget; it may end long before.
+fn search_progress(found: &Value) -> Progress {
+    let (elapsed, budget) = (found["elapsed_s"].as_f64(), found["budget_s"].as_f64());
+    match (elapsed, budget) {
+        (Some(elapsed), Some(budget)) if budget > 0.0 => Progress {
+            done: (elapsed / budget).clamp(0.0, 0.99),
+            eta_s: None,
+        },
+        _ => Progress::default(),
     }
 }

@@ -21,7 +21,7 @@ pub use figures::{
     Times,
 };
 pub use loss::{LossFigures, LossSettings};
-pub use result::{Capacity, Finding, Label, LimitedBy, Trial, Verdict};
+pub use result::{Capacity, Finding, Label, Level, LimitedBy, Trial, Verdict};
 pub use words::{Headline, headline};
 
 /// How requests arrive in a step.
@@ -311,6 +311,11 @@ impl Search {
     /// When its last answer came, in s of the search.
     pub fn elapsed_s(&self) -> f64 {
         self.answers.last().map_or(0.0, |answer| answer.at_s)
+    }
+
+    /// The target is this machine, as its first run has shown.
+    pub const fn share_host(&mut self) {
+        self.settings.shared_host = true;
     }
 
     /// The answer to the action that `look` last named.

@@ -52,7 +52,7 @@ pub(super) fn replay(settings: &Settings, answers: &[Answer]) -> Look {
     let next = match went {
         Err(Halt::Ask(action)) => Some(action),
         Err(Halt::Hopeless(sentence)) => {
-            finding.error = Some(sentence);
+            finding.capacity.error = Some(sentence);
             None
         }
         Ok(()) | Err(Halt::Changed) => None,

@@ -206,6 +206,8 @@ pub struct Capacity {
     pub suggested_max_rate_per_instance: Option<f64>,
     /// The share of the bound with random arrivals that it is.
     pub suggested_share: Option<f64>,
+    /// Why the search could not be made, where it could not.
+    pub error: Option<String>,
     /// Further sentences.
     pub notes: Vec<String>,
     /// How long the search has taken, in s.
@@ -229,8 +231,6 @@ impl Capacity {
 pub struct Finding {
     /// The result so far.
     pub capacity: Capacity,
-    /// Why the search could not be made, where it could not.
-    pub error: Option<String>,
     /// What is being done.
     pub doing: Option<Action>,
 }

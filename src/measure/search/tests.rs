@@ -78,7 +78,7 @@ fn findings(
 fn inside(found: &[(Finding, World)], truth: f64, ceiling_within: f64) -> usize {
     for (finding, world) in found {
         let capacity = &finding.capacity;
-        assert_eq!(finding.error, None);
+        assert_eq!(finding.capacity.error, None);
         assert_eq!(capacity.invalid_trials, invalid(capacity));
         let ceiling = capacity.ceiling_per_s.unwrap_or(f64::NAN) / truth;
         assert!(
@@ -301,7 +301,7 @@ fn a_generator_that_ends_first_is_named_and_never_taken_for_the_server() {
             assert!(capacity.resource.is_some());
             // What it could offer did hold.
             assert!(capacity.lower_per_s.is_some_and(|rate| rate <= 505.0));
-            let title = headline(&finding, "web", Arrival::Deterministic).title;
+            let title = headline(&finding.capacity, "web", Arrival::Deterministic).title;
             assert!(title.contains("at least"), "{title}");
         }
     }
@@ -376,7 +376,7 @@ fn a_stated_goal_is_kept() {
     );
     // No rate answers 0.38 s of work within 0.3 s.
     assert_eq!((capacity.lower_per_s, capacity.ceiling_per_s), (None, None));
-    let title = headline(&finding, "web", Arrival::Deterministic).title;
+    let title = headline(&finding.capacity, "web", Arrival::Deterministic).title;
     assert!(title.starts_with("web does not hold even"), "{title}");
 }
 
@@ -431,7 +431,7 @@ fn a_target_that_answers_nothing_is_an_error_in_words() {
     });
     let look = search.look();
     assert_eq!(look.next, None);
-    let error = look.finding.error.unwrap();
+    let error = look.finding.capacity.error.unwrap();
     assert!(
         error.contains("None of 4") && error.contains("connect_refused"),
         "{error}"
@@ -476,6 +476,7 @@ fn stored_answers_of_another_procedure_are_refused() {
         search
             .look()
             .finding
+            .capacity
             .error
             .unwrap()
             .contains("start it again")

@@ -2,7 +2,7 @@
 
 use super::Arrival;
 use super::judge::{quantile, time};
-use super::result::{Capacity, Finding, Label, LimitedBy};
+use super::result::{Capacity, Label, LimitedBy};
 use crate::measure::units::{bits_per_second_text, significant};
 
 /// The finding in words.
@@ -15,9 +15,8 @@ pub struct Headline {
 }
 
 /// The words for what `target` was found to hold when requests come like this.
-pub fn headline(finding: &Finding, target: &str, arrival: Arrival) -> Headline {
-    let capacity = &finding.capacity;
-    if let Some(error) = &finding.error {
+pub fn headline(capacity: &Capacity, target: &str, arrival: Arrival) -> Headline {
+    if let Some(error) = &capacity.error {
         return Headline {
             title: format!("Nothing was found about {target}"),
             meaning: error.clone(),

@@ -8,11 +8,13 @@ use std::time::Duration;
 use super::super::launch::{Launch, LaunchError};
 use super::super::{Supervisor, now};
 use super::course::Course;
-use super::nothing_measured;
+use super::{nothing_found, told};
 use crate::measure::command_line;
-use crate::measure::experiment::{Experiment, ExperimentState, Finding, Key, Next, Step, finding};
+use crate::measure::experiment::{Driver, Experiment, ExperimentState, Finding, Key, Next, Step};
+use crate::measure::rows;
 use crate::measure::run::{Origin, Run, State};
-use crate::store::{ExperimentEnd, Finish, Inserted, Member, NewRun, StoreError};
+use crate::measure::search::Seen;
+use crate::store::{ExperimentEnd, Finish, Inserted, Member, NewRun, Store, StoreError};
 
 /// How long to wait before asking again for a place in a full queue.
 const FULL: Duration = Duration::from_millis(500);
@@ -101,6 +103,7 @@ async fn drive(supervisor: &Supervisor, course: &Course) -> Result<Halt, StoreEr
         };
         if let Some(run) = made_already {
             last = store.run(run).await?;
+            hand_over(store, driver.as_mut(), last.as_ref()).await?;
             continue;
         }
         if let Some(found) = driver.found() {
@@ -114,11 +117,41 @@ async fn drive(supervisor: &Supervisor, course: &Course) -> Result<Halt, StoreEr
                 () = supervisor.draining() => {}
             },
             Next::Run(step) => match run(supervisor, course, &experiment, *step).await? {
-                Ok(run) => last = run,
+                Ok(run) => {
+                    last = run;
+                    hand_over(store, driver.as_mut(), last.as_ref()).await?;
+                }
                 Err(halt) => return Ok(halt),
             },
         }
     }
+}
+
+/// Each request of a run to a driver that wants to see them.
+async fn hand_over(
+    store: &Store,
+    driver: &mut dyn Driver,
+    run: Option<&Run>,
+) -> Result<(), StoreError> {
+    let Some(run) = run.filter(|_| driver.wants_requests()) else {
+        return Ok(());
+    };
+    let mut requests: Vec<Seen> = Vec::new();
+    let mut from = Some(0);
+    while let Some(second) = from {
+        let chunk = store.rows(run.id, second).await?;
+        from = chunk.next;
+        let decoded = tokio::task::spawn_blocking(move || {
+            let rows = chunk.rows.iter().flat_map(|blob| rows::decode(blob));
+            // A row that cannot be read ends its second: the step is judged by the others.
+            rows.map_while(Result::ok)
+                .map(|row| Seen::from(&row))
+                .collect::<Vec<Seen>>()
+        });
+        requests.append(&mut decoded.await.unwrap_or_default());
+    }
+    driver.requests(requests);
+    Ok(())
 }
 
 /// One run of it, from its place in the queue to its end; a run that may not be started is stored as failed. `None`
@@ -159,6 +192,9 @@ async fn run(
             Err(error) => return Ok(Err(Halt::Failed(error.to_string()))),
         }
     };
+    if let (Some(watch), Some(live)) = (step.watch, supervisor.find(id)) {
+        live.watch(watch);
+    }
     course.begin_run(id);
     if course.is_cancelled() {
         // The person asked between the launch and its announcement.
@@ -243,13 +279,13 @@ fn end_of(experiment: &Experiment, halt: Halt) -> ExperimentEnd {
     let found = experiment
         .design()
         .filter(|_| !points.is_empty())
-        .map_or_else(Finding::default, |spec| finding(&spec, points));
+        .map_or_else(Finding::default, |spec| told(&spec, experiment));
     let reach = match experiment.runs_planned {
         Some(planned) => format!("after {} of {planned} runs", experiment.runs_done),
         None => format!("after {} runs", experiment.runs_done),
     };
     let (state, error) = match halt {
-        Halt::Done | Halt::Shutdown => match nothing_measured(points) {
+        Halt::Done | Halt::Shutdown => match nothing_found(experiment) {
             Some(why) => (ExperimentState::Failed, Some(why)),
             None => (ExperimentState::Finished, None),
         },

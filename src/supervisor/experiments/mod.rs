@@ -14,7 +14,7 @@ pub use watch::{ExperimentEvent, ExperimentEventKind};
 
 use super::launch::{Launch, LaunchError};
 use super::{NotRunning, Supervisor, now};
-use crate::measure::experiment::{Experiment, ExperimentState, Point, Spec, finding};
+use crate::measure::experiment::{Experiment, ExperimentState, Finding, Point, Spec, finding};
 use crate::measure::run::{Origin, State};
 use crate::store::{ExperimentEnd, ExperimentFilter, Inserted, NewExperiment, StoreError};
 use course::Course;
@@ -187,7 +187,7 @@ impl Supervisor {
             }
         }
         if let Some(spec) = experiment.design() {
-            let found = finding(&spec, &experiment.points);
+            let found = told(&spec, &experiment);
             experiment.title = Some(found.title);
             experiment.verdict = Some(found.verdict).filter(|text| !text.is_empty());
         }
@@ -259,6 +259,23 @@ impl Supervisor {
             let _ = self.cancel(run).await;
         }
         Ok(())
+    }
+}
+
+/// What an experiment shows so far.
+fn told(spec: &Spec, experiment: &Experiment) -> Finding {
+    match spec {
+        Spec::Capacity(search) => search.finding(experiment.capacity.as_ref()),
+        _ => finding(spec, &experiment.points),
+    }
+}
+
+/// Why an experiment that has come to its end found nothing at all; `None` where it did.
+fn nothing_found(experiment: &Experiment) -> Option<String> {
+    let searched = experiment.capacity.as_ref();
+    match searched.and_then(|found| found["error"].as_str()) {
+        Some(why) => Some(why.to_owned()),
+        None => nothing_measured(&experiment.points),
     }
 }
 
