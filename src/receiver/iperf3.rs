@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use super::desk::{Desk, Seat, Visit};
 use super::iperf2_tcp::accept_with;
 use super::iperf3_plan;
-use super::iperf3_streams::{Arrival, Flows, Stream};
+use super::iperf3_streams::{Arrival, Flows, Stream, our_results};
 use super::line::Baseline;
 use crate::measure::flow::Way;
 use crate::net::{clock, listening};
@@ -564,28 +564,7 @@ impl Control<'_> {
                 }
             }
         }
-        let omit = Duration::from_secs(params.omit_s);
-        let seconds = took.saturating_sub(omit).as_secs_f64();
-        let results: Vec<_> = streams
-            .iter()
-            .enumerate()
-            .map(|(place, stream)| {
-                let before = before.get(place).unwrap_or(&none);
-                stream.result(stream_id(place as u64), before, seconds)
-            })
-            .collect();
-        let (user, system) = streams
-            .iter()
-            .map(Stream::cpu)
-            .fold((0.0, 0.0), |sum, cpu| (sum.0 + cpu.0, sum.1 + cpu.1));
-        let percent = |time: f64| time / took.as_secs_f64().max(1e-3) * 100.0;
-        let ours = Results {
-            cpu_percent: [percent(user + system), percent(user), percent(system)],
-            has_retransmits: results.iter().any(|result| result.retransmits.is_some()),
-            congestion: streams.iter().find_map(|stream| stream.congestion.clone()),
-            own: params.own,
-            streams: results,
-        };
+        let ours = our_results(params, streams, before, took);
         let mut bytes = frame(&ours.encode());
         bytes.push(State::DisplayResults.byte());
         self.stream

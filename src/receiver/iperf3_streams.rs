@@ -18,7 +18,7 @@ use crate::measure::flow::{UdpEnd, UdpTick, Way};
 use crate::net::sys::{self, Arrived, Outlet, ReceiveBatch};
 use crate::net::{clock, listening};
 use crate::wire::iperf2::header::Amount;
-use crate::wire::iperf3::{DatagramHead, Params, StreamResult, hello};
+use crate::wire::iperf3::{DatagramHead, Params, Results, StreamResult, hello, stream_id};
 
 /// How long we send beyond the client's time, which it ends itself.
 const OVERTIME: Duration = Duration::from_secs(2);
@@ -191,7 +191,7 @@ pub(super) struct Stream {
     way: Way,
     carrier: Carrier,
     /// Congestion control of a sender.
-    pub(super) congestion: Option<String>,
+    congestion: Option<String>,
 }
 
 enum Carrier {
@@ -353,7 +353,7 @@ impl Stream {
     }
 
     /// What this end counted since the omitted time.
-    pub(super) fn result(&self, id: u64, before: &Baseline, seconds: f64) -> StreamResult {
+    fn result(&self, id: u64, before: &Baseline, seconds: f64) -> StreamResult {
         let now = self.line.baseline();
         let lost = |udp: &UdpTick| u64::try_from(udp.lost).unwrap_or(0);
         let datagrams = |at: &Baseline| {
@@ -381,7 +381,7 @@ impl Stream {
     }
 
     /// User and system CPU time in s.
-    pub(super) fn cpu(&self) -> (f64, f64) {
+    fn cpu(&self) -> (f64, f64) {
         let tally = self.line.tally();
         (tally.cpu.user.as_secs_f64(), tally.cpu.system.as_secs_f64())
     }
@@ -400,5 +400,37 @@ fn amount(params: &Params, spare: u64) -> Option<Amount> {
         Some(Amount::Bytes(bytes.saturating_mul(spare)))
     } else {
         None
+    }
+}
+
+/// What this end tells the client of its streams at the end of a test.
+pub(super) fn our_results(
+    params: &Params,
+    streams: &[Stream],
+    before: &[Baseline],
+    took: Duration,
+) -> Results {
+    let omit = Duration::from_secs(params.omit_s);
+    let seconds = took.saturating_sub(omit).as_secs_f64();
+    let none = Baseline::default();
+    let results: Vec<_> = streams
+        .iter()
+        .enumerate()
+        .map(|(place, stream)| {
+            let before = before.get(place).unwrap_or(&none);
+            stream.result(stream_id(place as u64), before, seconds)
+        })
+        .collect();
+    let (user, system) = streams
+        .iter()
+        .map(Stream::cpu)
+        .fold((0.0, 0.0), |sum, cpu| (sum.0 + cpu.0, sum.1 + cpu.1));
+    let percent = |time: f64| time / took.as_secs_f64().max(1e-3) * 100.0;
+    Results {
+        cpu_percent: [percent(user + system), percent(user), percent(system)],
+        has_retransmits: results.iter().any(|result| result.retransmits.is_some()),
+        congestion: streams.iter().find_map(|stream| stream.congestion.clone()),
+        own: params.own,
+        streams: results,
     }
 }
