@@ -500,6 +500,9 @@ mod tests {
             &json!({"host": "h", "bytes": 1_000_000, "direction": "both", "streams": 4}),
         );
         assert_eq!((plan.duration_s, plan.flows()), (None, (4, 4)));
+        let plan = round_trips(&json!({"host": "h", "cport": 65_528, "streams": 8}));
+        assert_eq!(plan.source_port(7), Some(65_535));
+        assert_eq!(plan.source_port(8), None);
     }
 
     #[test]
@@ -533,6 +536,13 @@ mod tests {
             (json!({"host": "h", "ip_version": 5}), "ip_version"),
             (json!({"host": "h", "congestion": "a b"}), "congestion"),
             (json!({"host": "h", "omit_s": 1, "bytes": 5}), "omit_s"),
+            (json!({"host": "h", "cport": 0}), "cport"),
+            (json!({"host": "h", "cport": 65_536}), "cport"),
+            (json!({"host": "h", "cport": 65_529, "streams": 8}), "cport"),
+            (
+                json!({"host": "h", "cport": 65_525, "streams": 6, "direction": "both", "dialect": "iperf3"}),
+                "cport",
+            ),
             (json!({"host": "h", "sterams": 2}), "sterams"),
         ] {
             refused(&value, field);

@@ -270,7 +270,6 @@ fn what_cannot_be_honoured_is_refused_by_name() {
         ("iperf -s -B 10.0.0.1:6001", "with -p"),
         ("iperf -c h --cport 6001", "-B ADDRESS:PORT"),
         ("iperf3 -c h -B 10.0.0.1:6001", "with --cport"),
-        ("iperf -c h -P 8 -B 10.0.0.1:65530", "65535 is the last"),
         ("iperf -c h -F data.bin", "-F, -I"),
         ("iperf -c h --bounceback", "--bounceback"),
         ("iperf -c h --isochronous 60:1m", "--isochronous"),
