@@ -71,6 +71,7 @@ function follow(live, from, part, end) {
     if (source || document.hidden) return;
     source = new EventSource(from);
     source.addEventListener('interval', swap);
+    source.addEventListener('point', swap);
     source.addEventListener('progress', swap);
     source.addEventListener('state', (event) => {
       let state = '';

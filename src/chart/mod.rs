@@ -6,6 +6,7 @@
 mod axis;
 mod backends;
 mod canvas;
+mod experiment;
 mod facts;
 mod fetch;
 mod flow;
@@ -27,6 +28,10 @@ mod text;
 mod theme;
 mod throughput;
 
+pub use experiment::{
+    ExperimentChartInput, MOST_SERIES, experiment_figure, experiment_figures, experiment_file,
+    wanted_series,
+};
 pub use flow::{FlowChartInput, FlowRun, flow_figure, flow_figures, flow_file, flow_live};
 pub use selftest::self_test_figures;
 pub use text::clean;

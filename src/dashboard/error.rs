@@ -56,6 +56,15 @@ impl Trouble {
         trouble
     }
 
+    /// An experiment that does not exist.
+    pub fn no_experiment(id: &str) -> Self {
+        let shown: String = id.chars().take(40).collect();
+        let mut trouble = Self::missing(format!("There is no experiment {shown} in this notebook"));
+        "It may have been deleted, or the number may have a digit too many."
+            .clone_into(&mut trouble.advice);
+        trouble.way("/experiments", "All experiments")
+    }
+
     /// What cannot be done in the present state.
     pub fn conflict(sentence: impl Into<String>, href: impl Into<String>, word: &str) -> Self {
         Self::new(StatusCode::CONFLICT, sentence, "").way(href, word)

@@ -75,6 +75,8 @@ pub enum Place {
     New,
     /// The history and each run.
     Runs,
+    /// Experiments.
+    Experiments,
     /// Peers.
     Peers,
     /// The API reference.
@@ -145,10 +147,11 @@ impl Frame {
     }
 
     /// The navigation.
-    pub fn links(&self) -> [Link; 4] {
+    pub fn links(&self) -> [Link; 5] {
         [
             ("/runs/new", "New run", Place::New),
             ("/runs", "Runs", Place::Runs),
+            ("/experiments", "Experiments", Place::Experiments),
             ("/peers", "Peers", Place::Peers),
             ("/api", "API", Place::Api),
         ]

@@ -5,6 +5,7 @@ pub mod assets;
 pub mod context;
 pub mod download;
 pub mod error;
+pub mod experiments;
 pub mod fields;
 pub mod frame;
 pub mod history;
@@ -47,6 +48,23 @@ pub fn router(state: AppState) -> Router {
         )
         .route("/runs/{id}/charts/{file}", get(download::drawing))
         .route("/runs/{id}/{file}", get(download::file))
+        .route("/experiments", get(experiments::list::show))
+        .route(
+            "/experiments/new",
+            get(experiments::new::show).post(experiments::new::submit),
+        )
+        .route("/experiments/{id}", get(experiments::show::show))
+        .route("/experiments/{id}/live", get(experiments::show::live))
+        .route("/experiments/{id}/cancel", post(experiments::show::cancel))
+        .route(
+            "/experiments/{id}/delete",
+            get(experiments::show::ask_delete).post(experiments::show::delete),
+        )
+        .route(
+            "/experiments/{id}/charts/{file}",
+            get(experiments::files::drawing),
+        )
+        .route("/experiments/{id}/{file}", get(experiments::files::file))
         .route("/peers", get(peers::show).post(peers::create))
         .route("/peers/{name}", post(peers::change))
         .route(

@@ -168,7 +168,7 @@ fn found(last: &KeptSelfTest, another_runs: bool) -> View {
         .duration_since(last.started_at)
         .as_secs_f64();
     let length = if last.figures.quick { ", quick" } else { "" };
-    let mut drawn = figures::rows(0, chart::self_test_figures(&last.figures), &[]);
+    let mut drawn = figures::rows("/selftest", chart::self_test_figures(&last.figures), &[]);
     for figure in drawn.iter_mut().flatten() {
         figure.links = false;
     }

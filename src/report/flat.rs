@@ -16,18 +16,23 @@ pub fn flatten(summary: &Summary) -> Vec<(String, Cell)> {
 }
 
 fn walk(name: &str, value: &Value, flat: &mut Vec<(String, Cell)>) {
-    let cell = match value {
-        Value::Object(parts) => {
-            for (key, part) in parts {
-                let below = if name.is_empty() {
-                    key.clone()
-                } else {
-                    format!("{name}_{key}")
-                };
-                walk(&below, part, flat);
-            }
-            return;
+    if let Value::Object(parts) = value {
+        for (key, part) in parts {
+            let below = if name.is_empty() {
+                key.clone()
+            } else {
+                format!("{name}_{key}")
+            };
+            walk(&below, part, flat);
         }
+        return;
+    }
+    flat.push((name.to_owned(), cell(value)));
+}
+
+/// One value as a cell.
+pub(super) fn cell(value: &Value) -> Cell {
+    match value {
         Value::Null => Cell::Missing,
         Value::Bool(flag) => Cell::Flag(*flag),
         Value::Number(number) => match (number.as_u64(), number.as_f64()) {
@@ -40,7 +45,6 @@ fn walk(name: &str, value: &Value, flat: &mut Vec<(String, Cell)>) {
             let words: Vec<&str> = parts.iter().filter_map(Value::as_str).collect();
             Cell::Text(words.join(" "))
         }
-        Value::Array(_) => Cell::Text(value.to_string()),
-    };
-    flat.push((name.to_owned(), cell));
+        Value::Array(_) | Value::Object(_) => Cell::Text(value.to_string()),
+    }
 }

@@ -14,6 +14,7 @@ mod iperf3_json;
 mod iperf_units;
 mod path;
 mod ping;
+mod points;
 mod selftest;
 mod siege;
 
@@ -32,6 +33,7 @@ pub use iperf3::{Iperf3Writer, iperf3_listening, iperf3_text};
 pub use iperf3_json::iperf3_json;
 pub use path::path_text;
 pub use ping::{PingWriter, Print, ping_text};
+pub use points::points_csv;
 pub use selftest::{
     SelfTestRow, self_test_json, self_test_rows, self_test_sentence, self_test_text,
 };

@@ -7,7 +7,7 @@ use super::decode::{self, from_word, json, time, to_json};
 use super::runs::Inserted;
 use super::{Store, StoreError};
 use crate::measure::experiment::{Experiment, ExperimentKind, ExperimentState, Key, Point};
-use crate::measure::run::{Progress, State};
+use crate::measure::run::{Check, Progress, State};
 
 /// An experiment as it is asked for.
 #[derive(Clone, Debug)]
@@ -352,8 +352,10 @@ fn points(
     with_figures: bool,
 ) -> Result<Vec<Point>, StoreError> {
     let summary = if with_figures { "d.summary" } else { "NULL" };
+    let checks = if with_figures { "d.checks" } else { "'[]'" };
     let mut statement = connection.prepare_cached(&format!(
-        "SELECT r.id, r.kind, r.state, d.point, r.repeat, {summary}, r.error, r.started_at_ms
+        "SELECT r.id, r.kind, r.state, d.point, r.repeat, {summary}, r.error, r.started_at_ms,
+                {checks}
          FROM runs r JOIN run_documents d ON d.run = r.id
          WHERE r.experiment = ?1 AND r.id > ?2 ORDER BY r.id"
     ))?;
@@ -361,6 +363,8 @@ fn points(
     let mut points = Vec::new();
     while let Some(row) = rows.next()? {
         let kind = from_word("kind", &row.get::<_, String>(1)?)?;
+        let mut doubts: Vec<Check> = json("checks", &row.get::<_, String>(8)?)?;
+        doubts.retain(|check| check.ok == Some(false));
         points.push(Point {
             run: row.get(0)?,
             state: from_word("state", &row.get::<_, String>(2)?)?,
@@ -375,6 +379,7 @@ fn points(
                 .transpose()?,
             error: row.get(6)?,
             started_at: row.get::<_, Option<i64>>(7)?.map(time).transpose()?,
+            doubts,
         });
     }
     Ok(points)

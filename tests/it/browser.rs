@@ -137,6 +137,52 @@ fn a_pasted_command_is_read_run_watched_and_downloaded() {
     });
 }
 
+#[test]
+fn an_experiment_goes_from_its_form_to_its_report() {
+    runtime().block_on(async {
+        let desk = Desk::open(Setup::default()).await;
+        let browser = &desk.browser;
+        desk.go("/experiments/new").await;
+        browser.picture("experiment-form").await;
+        desk.assert_quiet("the form").await;
+        let workload = desk.program.workload();
+        let line = format!(
+            "httperf --server 127.0.0.1 --port {} --uri /?work=light --num-conns 20",
+            workload.port()
+        );
+        desk.fill("textarea[name=base]", &line).await;
+        desk.fill("input[name=vary]", "rate").await;
+        desk.fill("input[name=values]", "10 20 40").await;
+        desk.fill("input[name=pause_s]", "0.1").await;
+        desk.click("button[value=check].big").await;
+        let text = browser.wait_for_words("Nothing has been sent").await;
+        assert!(
+            text.contains("60 at most") && text.contains("rate 40"),
+            "{text}"
+        );
+        desk.click("button[value=start]").await;
+        browser.wait_for_words("Stop, keep what is done").await;
+        browser.picture("experiment-live").await;
+        // The page becomes the report by itself.
+        let text = browser.wait_for_words("Run again").await;
+        for words in ["finished", "rate 10", "rate 40", "points.csv", "Data table"] {
+            assert!(text.contains(words), "{words}: {text}");
+        }
+        desk.assert_quiet("the report").await;
+        desk.assert_fits("the report").await;
+        browser.picture("experiment-report").await;
+        desk.click("a[href$='points.csv']").await;
+        let csv = browser.downloaded("tidemark-experiment-1-points.csv").await;
+        assert_eq!(csv.lines().count(), 4, "{csv}");
+        browser.viewport(390, 844).await;
+        desk.assert_fits("the report on a phone").await;
+        browser.picture("experiment-report-phone").await;
+        desk.go("/experiments/new").await;
+        desk.assert_fits("the form on a phone").await;
+        desk.browser.close().await;
+    });
+}
+
 /// A real `iperf -s`, ended with this value.
 struct RealIperf {
     child: Child,

@@ -30,8 +30,8 @@ use crate::report::csv::{Delimiter, Options};
 use crate::state::AppState;
 use crate::store::StoreError;
 
-const CSV: &str = "text/csv; charset=utf-8";
-const JSON: &str = "application/json";
+pub(super) const CSV: &str = "text/csv; charset=utf-8";
+pub(super) const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
 
 /// A report or picture that a person opens from this server can run nothing and reach nobody.
@@ -140,12 +140,7 @@ pub async fn drawing(
 async fn draw(visit: &Visit, state: &AppState, id: &str, file: &str) -> Result<Response, Trouble> {
     let Found { run, series, .. } = handler::find(state, id).await?;
     let number = run.id;
-    let dark = has(visit.query(), "theme", "dark");
-    let theme = if dark {
-        ChartTheme::Dark
-    } else {
-        ChartTheme::Light
-    };
+    let theme = chart_theme(visit.query());
     let Some(name) = file.strip_suffix(".svg").map(str::to_owned) else {
         return Err(no_file(number, file));
     };
@@ -155,6 +150,20 @@ async fn draw(visit: &Visit, state: &AppState, id: &str, file: &str) -> Result<R
     .await
     .map_err(|error| Trouble::storage(&error))?
     .ok_or_else(|| no_file(number, file))?;
+    Ok(picture(&format!("tidemark-run-{number}"), file, svg))
+}
+
+/// The colours that a chart is asked for in.
+pub(super) fn chart_theme(query: &str) -> ChartTheme {
+    if has(query, "theme", "dark") {
+        ChartTheme::Dark
+    } else {
+        ChartTheme::Light
+    }
+}
+
+/// A chart as a picture of its own.
+pub(super) fn picture(stem: &str, file: &str, svg: String) -> Response {
     let mut answer = (
         [
             (header::CONTENT_TYPE, "image/svg+xml"),
@@ -163,16 +172,14 @@ async fn draw(visit: &Visit, state: &AppState, id: &str, file: &str) -> Result<R
         svg,
     )
         .into_response();
-    if let Ok(value) = HeaderValue::from_str(&format!(
-        "inline; filename=\"tidemark-run-{number}-{}\"",
-        safe(file)
-    )) {
+    let name = format!("inline; filename=\"{stem}-{}\"", safe(file));
+    if let Ok(value) = HeaderValue::from_str(&name) {
         answer
             .headers_mut()
             .insert(header::CONTENT_DISPOSITION, value);
     }
     sandboxed(&mut answer);
-    Ok(answer)
+    answer
 }
 
 /// Answers `GET /runs.csv` with the filters of the history; all of it, never a page of it.
@@ -314,7 +321,7 @@ fn json(run: &Run) -> Result<String, Trouble> {
     serde_json::to_string(run).map_err(|error| Trouble::storage(&error))
 }
 
-fn options(query: &str) -> Options {
+pub(super) fn options(query: &str) -> Options {
     Options {
         excel: has(query, "excel", "1"),
         delimiter: if has(query, "delim", "semicolon") {
@@ -333,7 +340,7 @@ fn attached(run: i64, name: &str, kind: &'static str, body: impl Into<Body>) -> 
     named(&format!("tidemark-run-{run}-{}", safe(name)), kind, body)
 }
 
-fn named(name: &str, kind: &'static str, body: impl Into<Body>) -> Response {
+pub(super) fn named(name: &str, kind: &'static str, body: impl Into<Body>) -> Response {
     let mut answer = Response::new(body.into());
     let headers = answer.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
@@ -344,7 +351,7 @@ fn named(name: &str, kind: &'static str, body: impl Into<Body>) -> Response {
     answer
 }
 
-fn total(answer: &mut Response, rows: u64) {
+pub(super) fn total(answer: &mut Response, rows: u64) {
     answer.headers_mut().insert("x-total-rows", rows.into());
 }
 

@@ -9,7 +9,8 @@ use crate::measure::plan::Kind;
 use crate::measure::units;
 
 /// Fields that hold one number.
-const NUMBERS: [&str; 20] = [
+const NUMBERS: [&str; 21] = [
+    "repeat",
     "port",
     "streams",
     "interval_s",
@@ -58,15 +59,7 @@ pub fn plan_json(kind: Kind, values: &Values) -> (Value, Vec<(String, String)>) 
             "url" | "more_urls" => continue,
             "keep_alive" | "insecure" | "offload" => Ok(Some(Value::from(text == "on"))),
             _ if text.is_empty() => continue,
-            "rate" => rate(text),
-            "bandwidth_bits_per_second" => {
-                units::parse_bits_per_second(text).map(|rate| Some(rate.into()))
-            }
-            "headers" => headers(text),
-            _ if is_size(name) => size(text).map(|bytes| Some(bytes.into())),
-            _ if name.ends_with("_s") => duration(text),
-            _ if NUMBERS.contains(&name) => number(text),
-            _ => Ok(Some(text.into())),
+            _ => value_of(name, text),
         };
         match read {
             Ok(Some(value)) => {
@@ -86,6 +79,25 @@ pub fn plan_json(kind: Kind, values: &Values) -> (Value, Vec<(String, String)>) 
         Err((name, message)) => errors.push((name.to_owned(), message)),
     }
     (Value::Object(plan), errors)
+}
+
+/// The value that a text means for a field of this name; `None` where it means none.
+///
+/// # Errors
+/// What such a field takes.
+pub fn value_of(name: &str, text: &str) -> Result<Option<Value>, String> {
+    match name {
+        _ if text.is_empty() => Ok(None),
+        "rate" => rate(text),
+        "bandwidth_bits_per_second" => {
+            units::parse_bits_per_second(text).map(|rate| Some(rate.into()))
+        }
+        "headers" => headers(text),
+        _ if is_size(name) => size(text).map(|bytes| Some(bytes.into())),
+        _ if name.ends_with("_s") => duration(text),
+        _ if NUMBERS.contains(&name) => number(text),
+        _ => Ok(Some(text.into())),
+    }
 }
 
 /// The word of this kind in plans and addresses.

@@ -374,7 +374,25 @@ fn starts(peer: &Peer, target: &str, url: &str) -> Vec<(&'static str, String)> {
         ("HTTP", vec![("kind", "rate"), ("url", url)]),
     ]
     .map(|(word, pairs)| (word, context::query("/runs/new", &pairs)))
-    .into()
+    .into_iter()
+    .chain(both_ways(peer))
+    .collect()
+}
+
+/// The internal against the external address of a peer that has both.
+fn both_ways(peer: &Peer) -> Option<(&'static str, String)> {
+    let line = |address: &str| {
+        let port = peer.ports.throughput;
+        let version = if address.contains(':') { " -V" } else { "" };
+        format!("iperf -c {address} -p {port}{version} -t 10")
+    };
+    let internal = line(peer.internal_address.as_deref()?);
+    let external = line(peer.external_address.as_deref()?);
+    let pairs = [("kind", "paired"), ("base", &internal), ("b", &external)];
+    Some((
+        "Internal against external",
+        context::query("/experiments/new", &pairs),
+    ))
 }
 
 fn taken() -> Vec<(String, String)> {

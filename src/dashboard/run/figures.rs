@@ -6,8 +6,8 @@ use crate::dashboard::words::{self, Piece};
 /// One chart with all that belongs to it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FigureView {
-    /// The run.
-    pub run: i64,
+    /// Where its files lie, such as `/runs/12`.
+    pub at: String,
     /// Its name in addresses.
     pub name: &'static str,
     /// The finding.
@@ -42,12 +42,12 @@ pub struct Cell {
 }
 
 /// The charts of a run in rows of one or two, as the page sets them.
-pub fn rows(run: i64, figures: Vec<Figure>, names: &[&str]) -> Vec<Vec<FigureView>> {
+pub fn rows(at: &str, figures: Vec<Figure>, names: &[&str]) -> Vec<Vec<FigureView>> {
     let mut rows: Vec<Vec<FigureView>> = Vec::new();
     let mut open = false;
     for figure in figures {
         let pair = figure.pair;
-        let figure = view(run, figure, names);
+        let figure = view(at, figure, names);
         match rows.last_mut() {
             Some(row) if open && pair => {
                 row.push(figure);
@@ -62,10 +62,10 @@ pub fn rows(run: i64, figures: Vec<Figure>, names: &[&str]) -> Vec<Vec<FigureVie
     rows
 }
 
-fn view(run: i64, figure: Figure, names: &[&str]) -> FigureView {
+fn view(at: &str, figure: Figure, names: &[&str]) -> FigureView {
     let (head, rows) = table(&figure.table.head, &figure.table.rows);
     FigureView {
-        run,
+        at: at.to_owned(),
         name: figure.name,
         title: words::pieces(&figure.title, names),
         subtitle: figure.subtitle,
@@ -76,6 +76,7 @@ fn view(run: i64, figure: Figure, names: &[&str]) -> FigureView {
         empty: figure.empty,
         half: figure.pair,
         csv: match figure.name {
+            _ if at.starts_with("/experiments") => "points.csv",
             "replies-over-time" | "throughput" | "streams" | "retransmits" | "rtt" | "loss"
             | "ping" => "intervals.csv",
             _ => "requests.csv",

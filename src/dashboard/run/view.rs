@@ -1,5 +1,6 @@
 //! A run as its page shows it: every word, in the order of the page.
 
+use crate::dashboard::experiments;
 use crate::dashboard::ruler::Ruler;
 use crate::dashboard::run::answered::{self, Answered};
 use crate::dashboard::run::belief::{self, Belief};
@@ -34,6 +35,8 @@ use crate::measure::summary::{FailureText, Summary};
 pub struct RunView {
     /// Its number.
     pub id: i64,
+    /// The experiment that it belongs to, and its place there in words.
+    pub experiment: Option<(i64, String)>,
     /// Its kind in words.
     pub kind: String,
     /// Where it came from, unless this node was asked for it.
@@ -183,10 +186,15 @@ pub fn view(run: &Run, series: Option<&Series>, beside: &Beside) -> RunView {
     } else {
         run.command.clone()
     };
-    let drawn = figures::rows(run.id, drawings::charts(run, series), &names);
+    let drawn = figures::rows(
+        &format!("/runs/{}", run.id),
+        drawings::charts(run, series),
+        &names,
+    );
     let received = run.origin == Origin::Received;
     RunView {
         id: run.id,
+        experiment: experiments::place_of(run),
         kind: kind_of(run),
         origin: origin_words(run.origin),
         short_cuts: match &run.plan {

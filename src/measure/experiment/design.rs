@@ -213,7 +213,7 @@ impl Arm {
 }
 
 /// A point in words.
-pub(super) fn label_of(point: &Map<String, Value>) -> String {
+pub fn label_of(point: &Map<String, Value>) -> String {
     let words: Vec<String> = point
         .iter()
         .map(|(name, value)| match value {

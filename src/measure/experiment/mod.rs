@@ -17,7 +17,7 @@ mod tests;
 mod watch;
 
 pub use capacity::{CapacitySpec, search_knee, search_levels, searched};
-pub use design::{Arm, Order, Paired, Spec, Varied};
+pub use design::{Arm, Order, Paired, Spec, Varied, label_of};
 pub use driver::{Driver, Key, Next, Step};
 pub use estimate::{Estimate, estimate, planned_bytes};
 pub use figure::{Figure, figure, figure_of_kind};
@@ -26,5 +26,5 @@ pub use paired::{Ratio, ratio, ratio_of_pairs};
 pub use read::{MAX_ARMS, MAX_PAUSE_S, MAX_RUNS, MAX_TIME_S};
 pub use record::{Experiment, ExperimentKind, ExperimentState, Point};
 pub use settle::settled_at;
-pub use sweep::{Knee, Level, knee, levels};
+pub use sweep::{Knee, Level, counts, knee, levels, median};
 pub use watch::{Watch, Watching};

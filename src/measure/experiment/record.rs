@@ -9,7 +9,7 @@ use super::figure::figure;
 use super::paired::{Ratio, ratio};
 use super::settle::settled_at;
 use crate::measure::plan::Caps;
-use crate::measure::run::{Progress, State};
+use crate::measure::run::{Check, Progress, State};
 use crate::measure::summary::Summary;
 
 /// The kinds of experiments.
@@ -115,6 +115,8 @@ pub struct Point {
     pub error: Option<String>,
     /// When its first packet could go.
     pub started_at: Option<jiff::Timestamp>,
+    /// Those of its checks that do not hold.
+    pub doubts: Vec<Check>,
 }
 
 /// An experiment, whole, as the API shows it.

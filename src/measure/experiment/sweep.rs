@@ -135,7 +135,7 @@ fn values_of(point: &serde_json::Map<String, Value>) -> String {
 }
 
 /// The times that a run of this kind is about.
-pub(super) const fn times(summary: &Summary) -> Option<&Distribution> {
+const fn times(summary: &Summary) -> Option<&Distribution> {
     match summary {
         Summary::Rate(rate) => Some(&rate.latency_ms),
         Summary::Users(users) => Some(&users.latency_ms),
@@ -167,7 +167,7 @@ fn lateness(summary: &Summary) -> Option<&Distribution> {
 }
 
 /// Planned, and not answered well; those cut off by a stop count as neither.
-pub(super) fn counts(summary: &Summary) -> (u64, u64) {
+pub fn counts(summary: &Summary) -> (u64, u64) {
     let of = |outcomes: &std::collections::BTreeMap<String, u64>, unsent: u64| {
         let stopped = outcomes.get("aborted_at_stop").copied().unwrap_or(0);
         let all: u64 = outcomes.values().sum::<u64>() - stopped + unsent;
@@ -187,7 +187,7 @@ pub(super) fn counts(summary: &Summary) -> (u64, u64) {
 }
 
 /// The middle value, the mean of the two middle ones for an even number; `None` of nothing.
-pub(super) fn median(mut values: Vec<f64>) -> Option<f64> {
+pub fn median(mut values: Vec<f64>) -> Option<f64> {
     values.retain(|value| value.is_finite());
     values.sort_by(f64::total_cmp);
     let half = values.len() / 2;

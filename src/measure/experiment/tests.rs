@@ -331,6 +331,7 @@ pub(super) fn point(point: Value, repeat: u32, median_ms: f64, failed: u64) -> P
         summary: Some(Summary::Rate(Box::new(rate))),
         error: None,
         started_at: None,
+        doubts: Vec::new(),
     }
 }
 

@@ -6,6 +6,7 @@
 )]
 
 pub mod browser;
+pub mod experiments;
 pub mod flow_script;
 pub mod lab;
 pub mod load;
