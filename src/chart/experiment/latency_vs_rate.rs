@@ -8,7 +8,7 @@ use crate::chart::panel::{Frame, Panel};
 use crate::chart::text::{self, figure as number, ms, percent};
 use crate::chart::theme::{Manner, Pen, Role};
 use crate::chart::{Figure, Form, Parts, Table, finish};
-use crate::measure::experiment::Level;
+use crate::measure::experiment::{ExperimentKind, Level};
 
 pub(crate) const NAME: &str = "latency-vs-rate";
 
@@ -30,10 +30,12 @@ const LINES: [(&str, Of, Pen); 3] = [
 ];
 
 pub(crate) fn figure(study: &Study<'_>) -> Figure {
-    let rule = if study.knee.is_some() {
-        " Shaded: between the last value that is answered well (median at most twice the lowest one's, no failure) and the next."
-    } else {
+    let rule = if study.knee.is_none() {
         ""
+    } else if study.experiment.kind == ExperimentKind::Capacity {
+        " Shaded: between the highest rate that holds and the lowest that does not."
+    } else {
+        " Shaded: between the last value that is answered well (median at most twice the lowest one's, no failure) and the next."
     };
     let parts = Parts {
         name: NAME,

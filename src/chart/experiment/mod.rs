@@ -16,8 +16,7 @@ use crate::chart::text::{self, NARROW};
 use crate::chart::theme::Theme;
 use crate::chart::{Figure, dress};
 use crate::measure::experiment::{
-    Experiment, ExperimentKind, Figure as Quantity, Knee, Level, Point, Spec, figure_of_kind, knee,
-    levels,
+    Experiment, ExperimentKind, Figure as Quantity, Knee, Level, Point, Spec, curve, figure_of_kind,
 };
 use crate::measure::fold::Series;
 use crate::measure::plan::{Kind, Plan};
@@ -123,15 +122,14 @@ pub(crate) struct Study<'a> {
 
 impl<'a> Study<'a> {
     fn new(input: &ExperimentChartInput<'a>) -> Self {
-        let levels = levels(&input.experiment.points);
+        let (levels, knee) = curve(input.experiment, input.spec);
         let kind = input.spec.arms().first().map(|arm| arm.plan.kind());
-        let by_rate = input.spec.fields() == ["rate"] && kind == Some(Kind::Rate);
         Self {
             experiment: input.experiment,
             spec: input.spec,
             series: input.series,
             of: kind.map_or(Quantity::Latency, figure_of_kind),
-            knee: knee(&levels).filter(|_| by_rate),
+            knee,
             levels,
         }
     }
@@ -142,6 +140,9 @@ impl<'a> Study<'a> {
 
     /// Whether one field with numbers is varied in a test of load.
     fn is_curve(&self) -> bool {
+        if self.experiment.kind == ExperimentKind::Capacity {
+            return matches!(self.plan(), Some(Plan::Rate(_)));
+        }
         self.spec.fields().len() == 1
             && self
                 .spec
@@ -159,13 +160,12 @@ impl<'a> Study<'a> {
     fn shows(&self, name: &str) -> bool {
         let kind = self.experiment.kind;
         let repeats = self.spec.repeat() as usize;
+        let by_value = matches!(kind, ExperimentKind::Sweep | ExperimentKind::Capacity);
         match name {
-            latency_vs_rate::NAME => kind == ExperimentKind::Sweep && self.is_curve(),
-            offered_vs_achieved::NAME => kind == ExperimentKind::Sweep && self.is_by_rate(),
+            latency_vs_rate::NAME => by_value && self.is_curve(),
+            offered_vs_achieved::NAME => by_value && self.is_by_rate(),
             lateness::NAME => {
-                kind == ExperimentKind::Sweep
-                    && self.is_curve()
-                    && matches!(self.plan(), Some(Plan::Rate(_)))
+                by_value && self.is_curve() && matches!(self.plan(), Some(Plan::Rate(_)))
             }
             drift::NAME => kind == ExperimentKind::Sweep && self.is_curve(),
             bars::NAME => kind == ExperimentKind::Sweep && !self.is_curve(),

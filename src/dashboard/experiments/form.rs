@@ -120,12 +120,14 @@ const NOTE: Field = Field {
 pub fn fields(kind: ExperimentKind) -> [(&'static str, Vec<Field>); 3] {
     let what = match kind {
         ExperimentKind::Sweep => vec![BASE, VARY, VALUES, VARY2, VALUES2],
-        ExperimentKind::Series => vec![BASE],
+        ExperimentKind::Series | ExperimentKind::Capacity => vec![BASE],
         ExperimentKind::Paired => vec![A, B],
     };
     let how = match kind {
         ExperimentKind::Sweep => vec![REPEAT, PAUSE, ORDER],
         ExperimentKind::Series | ExperimentKind::Paired => vec![REPEAT, PAUSE],
+        // A search decides that itself.
+        ExperimentKind::Capacity => Vec::new(),
     };
     [
         ("What runs", what),
@@ -210,7 +212,7 @@ pub const fn often(
 /// What an empty form begins with, around this line.
 pub fn defaults(kind: ExperimentKind) -> Values {
     let repeat = match kind {
-        ExperimentKind::Sweep => "1",
+        ExperimentKind::Sweep | ExperimentKind::Capacity => "1",
         ExperimentKind::Series | ExperimentKind::Paired => "5",
     };
     [
@@ -241,6 +243,11 @@ pub fn asked(kind: ExperimentKind, values: &Values) -> (Map<String, Value>, Vec<
             text.into()
         }
     };
+    if kind == ExperimentKind::Capacity {
+        let search = Map::from_iter([("base".to_owned(), base(text("base")))]);
+        asked.insert("capacity".to_owned(), search.into());
+        return (asked, faults);
+    }
     if kind == ExperimentKind::Paired {
         let pair = [("a", base(text("base"))), ("b", base(text("b")))]
             .map(|(name, plan)| (name.to_owned(), plan));
@@ -327,7 +334,9 @@ pub fn values(kind: ExperimentKind, asked: &Value) -> Values {
     let mut put = |name: &str, value: String| {
         values.insert(name.to_owned(), value);
     };
-    if kind == ExperimentKind::Paired {
+    if kind == ExperimentKind::Capacity {
+        put("base", plan(&asked["capacity"]["base"]));
+    } else if kind == ExperimentKind::Paired {
         put("base", plan(&asked["paired"]["a"]));
         put("b", plan(&asked["paired"]["b"]));
     } else {
@@ -382,7 +391,7 @@ pub fn field_for(field: &str, values: &Values) -> String {
         ["vary", name, ..] if is_second(name) => "values2",
         ["vary", _, ..] => "values",
         ["paired", "b", ..] => "b",
-        ["base" | "paired", ..] => "base",
+        ["base" | "paired" | "capacity", ..] => "base",
         [other, ..] => other,
         [] => "",
     }

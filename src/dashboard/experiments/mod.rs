@@ -2,8 +2,10 @@
 
 pub mod files;
 pub mod form;
+mod keys;
 pub mod list;
 pub mod new;
+mod rows;
 pub mod show;
 pub mod view;
 
@@ -20,6 +22,7 @@ pub const fn kind_words(kind: ExperimentKind) -> &'static str {
         ExperimentKind::Sweep => "sweep",
         ExperimentKind::Series => "series",
         ExperimentKind::Paired => "two plans in turn",
+        ExperimentKind::Capacity => "capacity search",
     }
 }
 

@@ -39,7 +39,7 @@ struct NewPage {
     frame: Frame,
     kind: &'static str,
     head: String,
-    kinds: [KindLink; 3],
+    kinds: [KindLink; 4],
     recent: Vec<(i64, String)>,
     varied: &'static [&'static str],
     /// What is often asked: word and address of the filled form.
@@ -303,16 +303,14 @@ async fn answer(
         errors: lines,
         groups: groups
             .into_iter()
+            .filter(|(_, list)| !list.is_empty())
             .map(|(legend, list)| Group {
                 legend,
                 fields: fields::filled(&list, &values, &errors),
             })
             .collect(),
         token: launch::token(),
-        cost: spec
-            .as_ref()
-            .map(|spec| cost(&estimate(spec)))
-            .unwrap_or_default(),
+        cost: spec.as_ref().map(cost_of).unwrap_or_default(),
         order: spec.as_ref().map(order).unwrap_or_default(),
     };
     page(outcome.status, &built)
@@ -350,15 +348,17 @@ fn head(kind: ExperimentKind, spec: Option<&Spec>) -> String {
         }
         ExperimentKind::Series => format!("{runs} of the same plan"),
         ExperimentKind::Paired => format!("{runs}: a and b take turns"),
+        ExperimentKind::Capacity => format!("How much does {} hold?", spec.target()),
     }
 }
 
-fn kinds(here: ExperimentKind, values: &Values) -> [KindLink; 3] {
+fn kinds(here: ExperimentKind, values: &Values) -> [KindLink; 4] {
     let base = values.get("base").map_or("", String::as_str);
     [
         (ExperimentKind::Sweep, "one or two fields varied"),
         (ExperimentKind::Series, "the same again and again"),
         (ExperimentKind::Paired, "two plans in turn: a b a b"),
+        (ExperimentKind::Capacity, "the highest rate that holds"),
     ]
     .map(|(kind, note)| KindLink {
         word: kind.word(),
@@ -384,6 +384,22 @@ fn often(kind: Kind, values: &Values) -> Vec<(&'static str, String)> {
             (*word, context::query("/experiments/new", &pairs))
         })
         .collect()
+}
+
+/// What it will take; a search by its budget, where it has one beforehand.
+fn cost_of(spec: &Spec) -> Vec<Fact> {
+    let Spec::Capacity(_) = spec else {
+        return cost(&estimate(spec));
+    };
+    let budget = spec.to_json()["capacity"]["budget_s"].as_f64();
+    vec![Fact {
+        name: "Takes".to_owned(),
+        value: budget.map_or_else(
+            || "10\u{a0}min at most, longer where the target is slow".to_owned(),
+            |seconds| format!("{} at most", words::seconds(seconds)),
+        ),
+        bad: false,
+    }]
 }
 
 /// What it will take, as far as it can be told.
@@ -420,6 +436,9 @@ pub fn cost(found: &Estimate) -> Vec<Fact> {
 /// The first runs in their order, in words.
 fn order(spec: &Spec) -> Vec<String> {
     const SHOWN: usize = 8;
+    if let Spec::Capacity(_) = spec {
+        return Vec::new();
+    }
     let mut driver = spec.driver();
     let mut out = Vec::new();
     loop {

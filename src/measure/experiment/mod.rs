@@ -26,5 +26,5 @@ pub use paired::{Ratio, ratio, ratio_of_pairs};
 pub use read::{MAX_ARMS, MAX_PAUSE_S, MAX_RUNS, MAX_TIME_S};
 pub use record::{Experiment, ExperimentKind, ExperimentState, Point};
 pub use settle::settled_at;
-pub use sweep::{Knee, Level, counts, knee, levels, median};
+pub use sweep::{Knee, Level, counts, curve, knee, levels, median};
 pub use watch::{Watch, Watching};

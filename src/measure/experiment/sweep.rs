@@ -2,9 +2,11 @@
 
 use serde_json::Value;
 
-use super::design::label_of;
+use super::capacity::{search_knee, search_levels, searched};
+use super::design::{Spec, label_of};
 use super::figure::figure;
-use super::record::Point;
+use super::record::{Experiment, Point};
+use crate::measure::plan::Plan;
 use crate::measure::run::State;
 use crate::measure::summary::{Distribution, Summary};
 
@@ -196,6 +198,28 @@ pub fn median(mut values: Vec<f64>) -> Option<f64> {
         n if n % 2 == 1 => Some(values[half]),
         _ => Some(f64::midpoint(values[half - 1], values[half])),
     }
+}
+
+/// The levels of an experiment and where they bend: of a search by its own verdicts, of a sweep over rates by the rule
+/// of [`knee`].
+pub fn curve(experiment: &Experiment, spec: &Spec) -> (Vec<Level>, Option<Knee>) {
+    if let Spec::Capacity(search) = spec {
+        let Some(found) = searched(experiment.capacity.as_ref()) else {
+            return (Vec::new(), None);
+        };
+        let levels = search_levels(&found, search.settings().arrival);
+        let bend = search_knee(&found, &levels);
+        return (levels, bend);
+    }
+    let levels = levels(&experiment.points);
+    let is_rate = spec
+        .arms()
+        .first()
+        .is_some_and(|arm| matches!(arm.plan, Plan::Rate(_)));
+    let bend = (is_rate && spec.fields() == ["rate"])
+        .then(|| knee(&levels))
+        .flatten();
+    (levels, bend)
 }
 
 /// Between which two values a server stops keeping up.

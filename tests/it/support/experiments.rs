@@ -110,7 +110,7 @@ pub fn points(spec: &Spec, made: &[Made]) -> Vec<Point> {
         out.push(Point {
             point: Value::Object(step.point),
             repeat: step.repeat,
-            run: out.len() as i64 + 1,
+            run: i64::try_from(out.len()).unwrap() + 1,
             state: if made.is_ok() {
                 State::Finished
             } else {
