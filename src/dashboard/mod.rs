@@ -64,6 +64,10 @@ pub fn router(state: AppState) -> Router {
             "/experiments/{id}/charts/{file}",
             get(experiments::files::drawing),
         )
+        .route(
+            "/experiments/{id}/balancer",
+            get(experiments::capacity::balancer),
+        )
         .route("/experiments/{id}/{file}", get(experiments::files::file))
         .route("/peers", get(peers::show).post(peers::create))
         .route("/peers/{name}", post(peers::change))

@@ -198,6 +198,49 @@ fn the_capacity_of_a_known_server_is_found_and_told() {
             .as_str()
             .is_some_and(|title| !title.is_empty())
     );
+    page_tells(program.dashboard(), id, capacity);
+}
+
+/// The report shows every trial with its reason; the settings are those that follow, as far as any do.
+fn page_tells(address: SocketAddr, id: i64, capacity: &Value) {
+    let (status, page) = call(address, "GET", &format!("/experiments/{id}"), "");
+    assert_eq!(status, 200);
+    for step in capacity["steps"].as_array().unwrap() {
+        let run = step["run"].as_i64().unwrap();
+        assert!(page.contains(&format!("href=\"/runs/{run}\"")), "run {run}");
+    }
+    assert!(page.contains("latency-vs-rate") && page.contains("id=\"trials\""));
+    for balancer in ["gcloud", "haproxy", "nginx"] {
+        let path = format!("/experiments/{id}/balancer?for={balancer}");
+        let (status, text) = call(address, "GET", &path, "");
+        match capacity["suggested_max_rate_per_instance"].as_f64() {
+            Some(rate) => {
+                assert_eq!(status, 200, "{text}");
+                assert!(
+                    text.contains(&format!("{rate} requests a second")),
+                    "{text}"
+                );
+                assert!(page.contains(&path), "{path}");
+            }
+            None => assert_eq!(status, 422, "{text}"),
+        }
+    }
+    let (status, text) = call(
+        address,
+        "GET",
+        &format!("/experiments/{id}/balancer?for=f5"),
+        "",
+    );
+    assert_eq!(status, 422);
+    assert!(text.contains("gcloud, haproxy, nginx"), "{text}");
+    let path = format!("/experiments/{id}/balancer?for=nginx&peers=nobody");
+    assert_eq!(call(address, "GET", &path, "").0, 422);
+    let (status, rows) = call(address, "GET", &format!("/experiments/{id}/points.csv"), "");
+    assert_eq!(status, 200);
+    assert!(
+        rows.contains("confirm_lower") || rows.contains("search"),
+        "{rows}"
+    );
 }
 
 #[test]

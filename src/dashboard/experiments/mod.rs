@@ -1,5 +1,6 @@
 //! Experiments as pages: the list, the form, one experiment while it runs and as a report, and its files.
 
+pub mod capacity;
 pub mod files;
 pub mod form;
 mod keys;

@@ -63,10 +63,14 @@ async fn shown(state: &AppState, id: &str) -> Result<ExperimentView, Trouble> {
     let spec = experiment.design();
     let series = series(state, &experiment, spec.as_ref()).await?;
     let current = state.supervisor.run_of_experiment(experiment.id);
+    let peers = state.store.peers().await;
+    let peers = peers.map_err(|error| Trouble::storage(&error))?;
     // Drawing takes CPU, so it is done beside the pages.
-    tokio::task::spawn_blocking(move || view::view(&experiment, spec.as_ref(), &series, current))
-        .await
-        .map_err(|error| Trouble::storage(&error))
+    tokio::task::spawn_blocking(move || {
+        view::view(&experiment, spec.as_ref(), &series, current, &peers)
+    })
+    .await
+    .map_err(|error| Trouble::storage(&error))
 }
 
 /// Answers `GET /experiments/{id}`.

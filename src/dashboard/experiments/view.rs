@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::capacity::{self, SearchView};
 use super::new::cost;
 use super::rows::{self, Row};
 use super::{keys, kind_words};
@@ -15,9 +16,11 @@ use crate::dashboard::run::view::{Stopped, wrapped};
 use crate::dashboard::words;
 use crate::measure::experiment::{
     Experiment, ExperimentKind, ExperimentState, Point, Spec, curve, figure_of_kind, label_of,
+    searched,
 };
 use crate::measure::fold::Series;
 use crate::measure::plan::Kind;
+use crate::store::Peer;
 
 /// Everything that the body of an experiment's page says.
 #[derive(Clone, Debug, Default)]
@@ -76,6 +79,8 @@ pub struct ExperimentView {
     pub cost: Vec<Fact>,
     /// A person's note.
     pub note: String,
+    /// What only a capacity search has.
+    pub search: Option<SearchView>,
 }
 
 /// A plan as it was given.
@@ -143,6 +148,7 @@ pub fn view(
     spec: Option<&Spec>,
     series: &BTreeMap<i64, Series>,
     current: Option<i64>,
+    peers: &[Peer],
 ) -> ExperimentView {
     let live = !experiment.state.is_final();
     let title = experiment
@@ -229,6 +235,14 @@ pub fn view(
     (out.rows, out.more) = rows::rows(experiment, spec, of);
     out.lines = lines(spec);
     out.plan = plan(spec);
+    if let Spec::Capacity(search) = spec {
+        let found = searched(experiment.capacity.as_ref()).unwrap_or_default();
+        out.belief = (!live && found.trials > 0)
+            .then(|| belief(&capacity::checks(&found)))
+            .flatten();
+        out.plan = capacity::facts(&found, search.settings());
+        out.search = Some(capacity::view(experiment, &found, peers, spec));
+    }
     out
 }
 
@@ -300,17 +314,6 @@ fn plan(spec: &Spec) -> Vec<Fact> {
         bad: false,
     };
     let mut out = Vec::new();
-    if let Spec::Capacity(_) = spec {
-        let asked = spec.to_json();
-        for (name, key) in [("budget", "budget_s"), ("step", "step_s")] {
-            let seconds = asked["capacity"][key].as_f64();
-            let text = seconds.map_or_else(|| "by the target's speed".to_owned(), words::seconds);
-            out.push(fact(name, text));
-        }
-        let width = asked["capacity"]["width"].as_f64();
-        out.extend(width.map(|width| fact("width", words::share(width))));
-        return out;
-    }
     if let Spec::Varied(varied) = spec {
         for (name, values) in &varied.vary {
             let words: Vec<String> = values

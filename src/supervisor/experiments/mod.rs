@@ -108,9 +108,15 @@ impl Supervisor {
     /// When it is refused, and why.
     pub async fn launch_experiment(
         &self,
-        launch: ExperimentLaunch,
+        mut launch: ExperimentLaunch,
     ) -> Result<Experiment, LaunchError> {
         let core = &self.core;
+        if let Spec::Capacity(search) = &mut launch.spec
+            && let Some(last) = core.store.last_self_test().await?
+        {
+            // Stored with what is asked for, so that a later self-test does not change a search on its way.
+            search.know_generator(last.figures.new_per_s(), last.figures.kept_per_s());
+        }
         if let Some(token) = &launch.form_token
             && let Some(id) = core.store.experiment_of_token(token.clone()).await?
         {

@@ -36,6 +36,15 @@ impl CapacitySpec {
         &self.arm
     }
 
+    /// Takes the highest rate that this machine sends on schedule from its self-test, unless one was stated.
+    pub const fn know_generator(&mut self, new_per_s: Option<f64>, kept_per_s: Option<f64>) {
+        if let Plan::Rate(plan) = &self.arm.plan
+            && self.settings.clean_rate_per_s.is_none()
+        {
+            self.settings.clean_rate_per_s = if plan.reuse { kept_per_s } else { new_per_s };
+        }
+    }
+
     /// What is searched for.
     pub const fn settings(&self) -> &Settings {
         &self.settings
