@@ -3,6 +3,7 @@
 mod body;
 mod events;
 mod experiments;
+mod import;
 mod list;
 mod metrics;
 mod node;
@@ -150,6 +151,20 @@ const CALLS: &[Call] = &[
         reply: (200, "text/event-stream", None),
         faults: &[204, 404, 503],
         handler: || get(events::events),
+    },
+    Call {
+        method: "POST",
+        path: "/api/import",
+        summary: "Makes runs of what iperf, iperf3 (-J too), httperf, siege or ping printed: text as it is, up to 8 MiB. \
+                  Answers the first run, and in imported_runs the ids of all that the text holds.",
+        query: &[
+            ("note", "A note for each of them."),
+            ("tags", "Their tags, separated by commas."),
+        ],
+        body: Some("ImportedText"),
+        reply: (201, JSON, Some("ImportedRun")),
+        faults: &[413, 415, 422, 507],
+        handler: || post(import::import),
     },
     Call {
         method: "GET",

@@ -90,9 +90,14 @@ fn operation(call: &Call) -> Value {
         "responses": responses,
     });
     if let Some(name) = call.body {
+        let media = if name == "ImportedText" {
+            "text/plain"
+        } else {
+            "application/json"
+        };
         operation["requestBody"] = json!({
             "required": !MAY_BE_LEFT_OUT.contains(&name),
-            "content": {"application/json": {"schema": reference(name)}},
+            "content": {media: {"schema": reference(name)}},
         });
     }
     operation

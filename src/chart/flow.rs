@@ -80,7 +80,8 @@ pub fn flow_file(input: &FlowChartInput<'_>, name: &str, theme: Theme) -> Option
         FlowRun::Ping(plan, _) => (&plan.host, plan.port),
     };
     let mut words = text::shorten(host, 80);
-    if let Some(port) = port {
+    // A text that was imported need not say where to.
+    if let Some(port) = port.filter(|_| !host.is_empty()) {
         words = format!("{words} port {port}");
     }
     Some(dress(&flow_figure(input, name)?, words, input.when, theme))

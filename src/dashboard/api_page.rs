@@ -91,6 +91,10 @@ const CALLS: &[Row] = &[
         does: "server-sent events: interval, progress, and state at the end; Last-Event-ID resumes",
     },
     Row {
+        name: "POST /api/import?note=&tags=",
+        does: "makes runs of what iperf, iperf3 (-J too), httperf, siege or ping printed: the text is the body, up to 8 MiB; 201 with Location",
+    },
+    Row {
         name: "GET, POST /api/peers",
         does: "lists peers, registers one",
     },

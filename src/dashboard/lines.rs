@@ -1,6 +1,6 @@
 //! A run as one line of a list: on the home page and in the history.
 
-use crate::dashboard::run::view;
+use crate::dashboard::run::{imported, view};
 use crate::dashboard::words::{self, DASH, Measure, Piece};
 use crate::measure::run::{Origin, Run, State};
 use crate::measure::summary::Summary;
@@ -108,6 +108,7 @@ fn figure(summary: &Summary) -> (String, String) {
         ),
         Summary::Fetch(figures) => of(Measure::ms(figures.total_ms), "total"),
         Summary::Throughput(figures) => throughput(figures),
+        Summary::Imported(figures) => imported::headline(figures),
         Summary::Ping(figures) => (
             words::ms(figures.rtt_ms.figures.median),
             figures.loss_percent.map_or_else(String::new, |percent| {

@@ -10,6 +10,7 @@ pub mod fields;
 pub mod frame;
 pub mod history;
 pub mod home;
+pub mod import;
 pub mod launch;
 pub mod lines;
 pub mod peers;
@@ -37,6 +38,7 @@ pub fn router(state: AppState) -> Router {
         .route("/runs", get(history::show))
         .route("/runs.csv", get(download::runs_csv))
         .route("/runs/new", get(launch::show).post(launch::submit))
+        .route("/runs/import", get(import::show).post(import::submit))
         .route("/runs/{id}", get(run::handler::show))
         .route("/runs/{id}/live", get(run::handler::live))
         .route("/runs/{id}/cancel", post(run::handler::cancel))

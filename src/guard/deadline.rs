@@ -20,6 +20,9 @@ pub(super) async fn limit_body(request: Request, next: Next) -> Response {
     let path = request.uri().path();
     let limit = if path == "/api/import" {
         IMPORT_LIMIT
+    } else if path == "/runs/import" {
+        // The same text, and the rest of its form.
+        IMPORT_LIMIT + BODY_LIMIT
     } else {
         BODY_LIMIT
     };

@@ -198,7 +198,8 @@ impl Fold {
         match plan {
             Plan::Throughput(plan) => Self::Throughput(Box::new(ThroughputFold::new(plan))),
             Plan::Ping(plan) => Self::Ping(Box::new(PingFold::new(plan))),
-            Plan::Path(_) => Self::Path,
+            // What a text tells is whole when it is read.
+            Plan::Path(_) | Plan::Imported(_) => Self::Path,
             Plan::Rate(_) | Plan::Users(_) | Plan::Fetch(_) => {
                 Self::Http(Box::new(HttpFold::new(plan)))
             }

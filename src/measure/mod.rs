@@ -7,6 +7,7 @@ pub mod experiment;
 pub mod flow;
 pub mod flow_series;
 pub mod fold;
+pub mod import;
 pub mod objective;
 pub mod outcome;
 pub mod plan;

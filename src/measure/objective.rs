@@ -300,7 +300,9 @@ impl Quantity {
             ),
             Summary::Fetch(fetch) => (1, u64::from(fetch.outcome == "ok"), None),
             Summary::Ping(ping) => (ping.transmitted, ping.received, None),
-            Summary::Throughput(_) | Summary::Path(_) => return self.of_flow(summary),
+            Summary::Throughput(_) | Summary::Path(_) | Summary::Imported(_) => {
+                return self.of_flow(summary);
+            }
         };
         let latency = |value: Option<f64>| match value {
             Some(value) => Measured::Value(value),

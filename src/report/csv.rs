@@ -278,6 +278,7 @@ pub fn runs_row(run: &Run, options: Options) -> String {
         optional_text(run.error.as_ref()),
         match &run.summary {
             Some(Summary::Throughput(summary)) => figure(summary.bits_per_second),
+            Some(Summary::Imported(summary)) => figure(summary.number("bits_per_second")),
             _ => Cell::Missing,
         },
     ])
@@ -321,6 +322,18 @@ fn headline(summary: Option<&Summary>) -> [Cell; 6] {
             figure(ping.rtt_ms.figures.p50),
             figure(ping.rtt_ms.figures.p99),
         ],
+        Some(Summary::Imported(summary)) => {
+            let head = summary.head();
+            let count = |count: Option<u64>| count.map_or(Cell::Missing, Cell::Count);
+            [
+                count(head.planned),
+                count(head.ok),
+                count(head.failed),
+                figure(head.achieved_per_s),
+                figure(head.latency_p50_ms),
+                figure(head.latency_p99_ms),
+            ]
+        }
         Some(Summary::Throughput(_) | Summary::Path(_)) | None => {
             std::array::from_fn(|_| Cell::Missing)
         }

@@ -8,6 +8,7 @@ mod flow_csv;
 mod flow_tail;
 mod hgrm;
 mod httperf;
+pub mod import;
 mod iperf;
 mod iperf3;
 mod iperf3_json;
@@ -40,8 +41,8 @@ pub use selftest::{
 pub use siege::{siege_json, siege_text};
 
 use crate::measure::fold::Interval;
-use crate::measure::plan::Plan;
 use crate::measure::plan::throughput::Dialect;
+use crate::measure::plan::{Kind, Plan};
 use crate::measure::run::Run;
 use crate::measure::summary::Summary;
 use crate::measure::summary::flow::{EchoRow, FlowInterval};
@@ -77,14 +78,14 @@ pub fn text_with_rows(run: &Run, rows: &[Interval]) -> Option<String> {
 
 /// `intervals.csv` of a run with these rows, header first; `None` for a path run without figures.
 pub fn intervals_csv(run: &Run, rows: &[Interval], options: csv::Options) -> Option<String> {
-    let header = match (&run.plan, &run.summary) {
-        (Plan::Throughput(_), _) => flow_intervals_header(options),
-        (Plan::Ping(_), _) => echoes_header(options),
-        (Plan::Path(_), Some(Summary::Path(summary))) => {
+    let header = match (run.kind, &run.summary) {
+        (Kind::Throughput, _) => flow_intervals_header(options),
+        (Kind::Ping, _) => echoes_header(options),
+        (Kind::Path, Some(Summary::Path(summary))) => {
             return Some(path_csv(run.id, summary, options));
         }
-        (Plan::Path(_), _) => return None,
-        (Plan::Rate(_) | Plan::Users(_) | Plan::Fetch(_), _) => csv::intervals_header(options),
+        (Kind::Path, _) => return None,
+        (Kind::Rate | Kind::Users | Kind::Fetch, _) => csv::intervals_header(options),
     };
     let rows = rows.iter().map(|row| intervals_row(row, options));
     Some(std::iter::once(header).chain(rows).collect())

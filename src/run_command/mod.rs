@@ -149,7 +149,7 @@ fn status(run: &Run) -> u8 {
         }
         Some(Summary::Ping(summary)) => summary.received > 0,
         Some(Summary::Path(summary)) => summary.path_mtu.is_some(),
-        None => false,
+        Some(Summary::Imported(_)) | None => false,
     };
     let missed = run.objectives.iter().any(|rule| rule.ok == Some(false));
     match (got_through, missed) {

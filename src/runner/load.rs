@@ -153,7 +153,8 @@ impl Reuse {
             | Plan::Fetch(FetchPlan { .. })
             | Plan::Throughput(_)
             | Plan::Ping(_)
-            | Plan::Path(_) => Self::Never,
+            | Plan::Path(_)
+            | Plan::Imported(_) => Self::Never,
             Plan::Rate(_) | Plan::Users(_) => Self::InSession,
         }
     }

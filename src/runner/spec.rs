@@ -155,6 +155,6 @@ fn common(plan: &Plan) -> Option<Common<'_>> {
             bind: None,
             tls: &plan.tls,
         },
-        Plan::Throughput(_) | Plan::Ping(_) | Plan::Path(_) => return None,
+        Plan::Throughput(_) | Plan::Ping(_) | Plan::Path(_) | Plan::Imported(_) => return None,
     })
 }

@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 
 use super::StoreError;
 use crate::measure::fold::Series;
-use crate::measure::plan::{Caps, Kind, Plan};
+use crate::measure::plan::{Caps, ImportedPlan, Kind, Plan};
 use crate::measure::run::{Progress, Run, State};
 use crate::measure::summary::Summary;
 
@@ -45,7 +45,7 @@ pub(super) fn run(row: &Row<'_>) -> Result<Run, StoreError> {
         queue_place: None,
         summary: row
             .get::<_, Option<String>>(14)?
-            .map(|text| summary(kind, &text))
+            .map(|text| summary(kind, state, &text))
             .transpose()?,
         checks: json("checks", &row.get::<_, String>(15)?)?,
         limits: json("limits", &row.get::<_, String>(16)?)?,
@@ -62,7 +62,10 @@ pub(super) fn run(row: &Row<'_>) -> Result<Run, StoreError> {
 }
 
 /// The figures of a run of this kind.
-pub(super) fn summary(kind: Kind, text: &str) -> Result<Summary, StoreError> {
+pub(super) fn summary(kind: Kind, state: State, text: &str) -> Result<Summary, StoreError> {
+    if state == State::Imported {
+        return json("summary", text).map(Summary::Imported);
+    }
     Ok(match kind {
         Kind::Rate => Summary::Rate(json("summary", text)?),
         Kind::Users => Summary::Users(json("summary", text)?),
@@ -85,6 +88,9 @@ pub(super) fn series(kind: Kind, text: &str) -> Result<Series, StoreError> {
 /// A plan that was valid when it was stored, whatever the limits are now.
 pub(super) fn plan(text: &str) -> Result<Plan, StoreError> {
     let stored: serde_json::Value = json("plan", text)?;
+    if let Some(plan) = ImportedPlan::from_json(&stored) {
+        return Ok(Plan::Imported(plan));
+    }
     let read = Plan::from_json(&stored, &Caps::NONE);
     let read = read.map(|plan| match plan {
         // A client that tested against a receiver need not have said how long: such a plan has neither bound.

@@ -365,9 +365,10 @@ fn points(
         let kind = from_word("kind", &row.get::<_, String>(1)?)?;
         let mut doubts: Vec<Check> = json("checks", &row.get::<_, String>(8)?)?;
         doubts.retain(|check| check.ok == Some(false));
+        let state = from_word("state", &row.get::<_, String>(2)?)?;
         points.push(Point {
             run: row.get(0)?,
-            state: from_word("state", &row.get::<_, String>(2)?)?,
+            state,
             point: match row.get::<_, Option<String>>(3)? {
                 Some(text) => json("point", &text)?,
                 None => Value::Object(Map::new()),
@@ -375,7 +376,7 @@ fn points(
             repeat: row.get::<_, Option<u32>>(4)?.unwrap_or(1),
             summary: row
                 .get::<_, Option<String>>(5)?
-                .map(|text| decode::summary(kind, &text))
+                .map(|text| decode::summary(kind, state, &text))
                 .transpose()?,
             error: row.get(6)?,
             started_at: row.get::<_, Option<i64>>(7)?.map(time).transpose()?,

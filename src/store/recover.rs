@@ -129,7 +129,7 @@ fn rebuild(
             let end = flow_end(fold.so_far());
             Some((Fold::Ping(Box::new(fold)), End::Flow(end), covered_s))
         }
-        Plan::Path(_) => None,
+        Plan::Path(_) | Plan::Imported(_) => None,
     })
 }
 

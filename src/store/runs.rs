@@ -276,7 +276,7 @@ pub(super) fn read_run(connection: &Connection, id: i64) -> Result<Option<Run>, 
     rows.next()?.map(decode::run).transpose()
 }
 
-fn insert(transaction: &Transaction<'_>, new: &NewRun) -> Result<Inserted, StoreError> {
+pub(super) fn insert(transaction: &Transaction<'_>, new: &NewRun) -> Result<Inserted, StoreError> {
     if let Some(token) = &new.form_token
         && let Some(id) = by_token(transaction, token)?
     {
@@ -446,6 +446,17 @@ impl Headline {
                 latency_p99_ms: flow.rtt_ms.loaded.p99,
                 ..Self::default()
             },
+            Some(Summary::Imported(imported)) => {
+                let head = imported.head();
+                Self {
+                    requests: head.planned,
+                    errors: head.failed,
+                    achieved_per_s: head.achieved_per_s,
+                    latency_p50_ms: head.latency_p50_ms,
+                    latency_p99_ms: head.latency_p99_ms,
+                    bits_per_second: imported.number("bits_per_second"),
+                }
+            }
             Some(Summary::Ping(ping)) => Self {
                 requests: Some(ping.transmitted),
                 errors: Some(ping.transmitted - ping.received),

@@ -232,6 +232,7 @@ fn nothing_useful(summary: &Summary, end: &End) -> Option<String> {
             .is_none()
             .then(|| "No probe was answered, so the path's MTU is not known.".into()),
         Summary::Rate(_) | Summary::Users(_) | Summary::Fetch(_) => nothing_requested(summary),
+        Summary::Imported(_) => None,
     }
 }
 

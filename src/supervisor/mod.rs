@@ -3,6 +3,7 @@
 mod events;
 mod execute;
 mod experiments;
+mod import;
 mod instrument;
 mod launch;
 mod live;

@@ -107,6 +107,7 @@ impl Instrument for Network {
                     .map(End::Path)
                     .map_err(|error| error.to_string())
             }
+            Plan::Imported(_) => Err("What a text tells cannot be run.".to_owned()),
             Plan::Rate(_) | Plan::Users(_) | Plan::Fetch(_) => {
                 let job = self.job(plan, &targets);
                 for warning in runner::preflight(&job) {

@@ -31,6 +31,7 @@ mod guard;
 mod http_faults;
 mod http_machine;
 mod http_tls;
+mod import;
 mod interop;
 mod iperf2_wire;
 mod iperf3_wire;

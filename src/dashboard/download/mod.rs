@@ -23,7 +23,7 @@ use crate::dashboard::run::handler::{self, Found};
 use crate::dashboard::run::pages::RunPage;
 use crate::measure::fold::Interval;
 use crate::measure::plan::{Kind, Plan};
-use crate::measure::run::Run;
+use crate::measure::run::{Run, State};
 use crate::measure::summary::Summary;
 use crate::report;
 use crate::report::csv::{Delimiter, Options};
@@ -73,8 +73,12 @@ async fn make(visit: &Visit, state: &AppState, id: &str, name: &str) -> Result<R
             requests::stream(state, run, requests::Form::Json).await?
         }
         "report.txt" => {
-            let rows = rows_of(state, run).await?;
-            let text = report::text_with_rows(run, &rows).ok_or_else(|| no_figures(run))?;
+            let text = if run.state == State::Imported {
+                state.store.imported_text(number).await.map_err(read)?
+            } else {
+                report::text_with_rows(run, &rows_of(state, run).await?)
+            };
+            let text = text.ok_or_else(|| no_figures(run))?;
             attached(number, name, TEXT, text)
         }
         "iperf.csv" if run.kind == Kind::Throughput => {

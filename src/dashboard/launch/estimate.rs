@@ -26,6 +26,7 @@ pub(super) fn cost(plan: &Plan, open_runs: usize) -> Vec<Fact> {
             fact("Probes", "about 20, one after another".to_owned()),
         ],
         Plan::Rate(_) | Plan::Users(_) | Plan::Fetch(_) => requests(plan),
+        Plan::Imported(_) => Vec::new(),
     };
     out.push(fact(
         "Queue",

@@ -355,6 +355,7 @@ fn head(plan: Option<&Plan>) -> String {
             ping.host,
             words::seconds(ping.interval_s)
         ),
+        Plan::Imported(_) => String::new(),
         Plan::Path(path) => format!(
             "Interfaces, and the largest packet that reaches {}",
             path.host

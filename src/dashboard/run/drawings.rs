@@ -1,7 +1,7 @@
 //! The charts of a run, and the sentence that stands in their place where there is nothing to draw.
 
 use crate::chart::{self, ChartInput, Figure, FlowChartInput, FlowRun};
-use crate::dashboard::run::belief;
+use crate::dashboard::run::{belief, imported};
 use crate::measure::flow_series::FlowSeries;
 use crate::measure::fold::Series;
 use crate::measure::plan::throughput::{Dialect, Protocol};
@@ -46,6 +46,9 @@ pub fn chart_file(
     name: &str,
     theme: chart::Theme,
 ) -> Option<String> {
+    if let (State::Imported, Some(Series::Flow(series))) = (run.state, series) {
+        return imported::chart_file(run, series, name, theme);
+    }
     match series? {
         Series::Http(series) => chart::file(&http_input(run, Some(series))?, name, theme),
         Series::Flow(series) => chart::flow_file(&flow_input(run, Some(series))?, name, theme),
@@ -74,6 +77,9 @@ pub(super) fn nothing_moved(run: &Run, series: Option<&Series>) -> bool {
 pub(super) fn charts(run: &Run, series: Option<&Series>) -> Vec<Figure> {
     if run.state == State::Queued || nothing_moved(run, series) {
         return Vec::new();
+    }
+    if let (State::Imported, Some(Series::Flow(series))) = (run.state, series) {
+        return imported::charts(run, series);
     }
     let live = run.state == State::Running;
     let drawn = match series {
@@ -116,6 +122,10 @@ pub(super) fn nothing(run: &Run) -> Option<String> {
             ),
             None => "No samples.".to_owned(),
         },
+        State::Imported => {
+            "The text holds nothing over time that could be drawn; its figures stand below."
+                .to_owned()
+        }
         _ if run.kind == Kind::Path => return None,
         _ if http => "No samples: no request has ended.".to_owned(),
         _ => "No samples: nothing was sent.".to_owned(),

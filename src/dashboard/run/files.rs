@@ -2,7 +2,7 @@
 
 use crate::dashboard::words;
 use crate::measure::plan::{Kind, Plan};
-use crate::measure::run::Run;
+use crate::measure::run::{Run, State};
 use crate::measure::summary::Summary;
 use crate::report;
 
@@ -21,6 +21,18 @@ pub(super) fn files(run: &Run, intervals: Option<u64>, requests: Option<u64>) ->
     let counted = |number: Option<u64>| {
         number.map_or_else(String::new, |number| words::plural(number, "row", "rows"))
     };
+    if run.state == State::Imported {
+        let mut files = vec![file("summary.csv", "1\u{a0}row".to_owned())];
+        if has_intervals(run, intervals) {
+            files.push(file("intervals.csv", counted(intervals)));
+        }
+        if run.kind == Kind::Ping && intervals.is_some_and(|rows| rows > 0) {
+            files.push(file("histogram.hgrm", "HdrHistogram".to_owned()));
+        }
+        files.push(file("report.txt", "as it was given".to_owned()));
+        files.push(file("report.html", "one file".to_owned()));
+        return files;
+    }
     let tool = match run.plan {
         Plan::Rate(_) => "as httperf prints",
         Plan::Users(_) => "as siege prints",
@@ -28,6 +40,7 @@ pub(super) fn files(run: &Run, intervals: Option<u64>, requests: Option<u64>) ->
         Plan::Throughput(_) => "as iperf prints",
         Plan::Ping(_) => "as ping prints",
         Plan::Path(_) => "as tracepath prints",
+        Plan::Imported(_) => "as it was given",
     };
     let mut files = vec![file("summary.csv", "1\u{a0}row".to_owned())];
     if has_intervals(run, intervals) {
@@ -70,7 +83,7 @@ pub(super) fn for_excel(run: &Run, intervals: Option<u64>) -> Vec<(&'static str,
         Kind::Path => "sizes",
     };
     let mut files = Vec::new();
-    if run.kind.is_http() {
+    if run.kind.is_http() && run.state != State::Imported {
         files.push(("requests.csv", "requests"));
     }
     if has_intervals(run, intervals) {

@@ -29,7 +29,9 @@ pub fn keys(plan: &Plan, summary: &Summary, live: bool) -> Vec<Key> {
         Summary::Rate(figures) => rate(plan, figures, figures.planned, "planned"),
         Summary::Users(figures) => users(plan, figures),
         Summary::Fetch(figures) => fetch(figures),
-        Summary::Throughput(_) | Summary::Ping(_) | Summary::Path(_) => Vec::new(),
+        Summary::Throughput(_) | Summary::Ping(_) | Summary::Path(_) | Summary::Imported(_) => {
+            Vec::new()
+        }
     }
 }
 

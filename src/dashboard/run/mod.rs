@@ -13,6 +13,7 @@ pub mod flow_keys;
 mod flow_rail;
 mod flow_words;
 pub mod handler;
+pub mod imported;
 pub mod keys;
 pub mod limits;
 pub mod old;

@@ -1,10 +1,11 @@
 //! The rail beside a report: outcomes, plan and environment as pairs of words.
 
-use crate::dashboard::run::flow_rail;
+use crate::dashboard::context;
+use crate::dashboard::run::{flow_rail, imported};
 use crate::dashboard::words;
 use crate::measure::outcome::Outcome;
 use crate::measure::plan::{Order, Plan, Rate, RatePlan, Schedule, Tls, UsersPlan};
-use crate::measure::run::Environment;
+use crate::measure::run::{Environment, Origin, Run, State};
 use crate::measure::summary::Summary;
 
 /// One line of facts.
@@ -26,7 +27,9 @@ pub fn outcomes(summary: &Summary) -> Vec<Fact> {
         Summary::Fetch(figures) => {
             return vec![fact("outcome", &figures.outcome, figures.outcome != "ok")];
         }
-        Summary::Throughput(_) | Summary::Ping(_) | Summary::Path(_) => return Vec::new(),
+        Summary::Throughput(_) | Summary::Ping(_) | Summary::Path(_) | Summary::Imported(_) => {
+            return Vec::new();
+        }
     };
     let mut out = Vec::new();
     if let Some(planned) = planned {
@@ -71,6 +74,40 @@ pub fn outcomes(summary: &Summary) -> Vec<Fact> {
     out
 }
 
+/// The machine of a run.
+pub fn environment_of(run: &Run) -> Vec<Fact> {
+    match run.state {
+        State::Imported => imported::environment(run),
+        _ => environment(&run.node, &run.environment),
+    }
+}
+
+/// Where its figures come from.
+pub fn told_by(run: &Run) -> String {
+    match &run.plan {
+        Plan::Imported(plan) => format!("what {} printed", plan.tool()),
+        _ => run.node.clone(),
+    }
+}
+
+/// Where a person begins to do the same again.
+pub fn again(run: &Run, command: &str) -> String {
+    match run.state {
+        State::Imported => context::query("/runs/new", &[("command", command)]),
+        _ => format!("/runs/new?from={}", run.id),
+    }
+}
+
+/// What stands above the command line.
+pub fn command_head(run: &Run) -> &'static str {
+    match (run.state, run.origin) {
+        (State::Imported, _) => "As the text shows it",
+        (State::Queued | State::Running, _) => "The same on the command line",
+        (_, Origin::Received) => "As it was served",
+        _ => "Do it again",
+    }
+}
+
 /// What the plan says beyond the command line's obvious.
 pub fn plan(plan: &Plan) -> Vec<Fact> {
     match plan {
@@ -88,6 +125,7 @@ pub fn plan(plan: &Plan) -> Vec<Fact> {
         Plan::Throughput(plan) => flow_rail::throughput(plan),
         Plan::Ping(plan) => flow_rail::ping(plan),
         Plan::Path(plan) => flow_rail::of_path(plan),
+        Plan::Imported(plan) => imported::plan(plan),
     }
 }
 

@@ -71,6 +71,7 @@ pub(super) fn of(run: &Run, series: Option<&Series>) -> Option<Ruler> {
         },
         Summary::Ping(figures) => ping_ruler(figures),
         Summary::Path(figures) => path_ruler(figures),
+        Summary::Imported(_) => None,
     }
 }
 

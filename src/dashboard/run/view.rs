@@ -14,7 +14,7 @@ use crate::dashboard::run::limits::{self, Limits};
 use crate::dashboard::run::old::Old;
 use crate::dashboard::run::rail::{self, Fact};
 use crate::dashboard::run::table::Table;
-use crate::dashboard::run::{drawings, flow_rail, flow_words, scale, streams};
+use crate::dashboard::run::{drawings, flow_rail, flow_words, imported, scale, streams};
 use crate::dashboard::words::{self, Piece};
 use crate::measure::command_line;
 use crate::measure::fold::Series;
@@ -79,6 +79,10 @@ pub struct RunView {
     pub actions: bool,
     /// Whether this node can do the same again.
     pub repeatable: bool,
+    /// Where that begins.
+    pub again: String,
+    /// What stands above the command line.
+    pub command_head: &'static str,
     /// What the stop button says.
     pub stop_word: &'static str,
     /// Objectives.
@@ -217,11 +221,13 @@ pub fn view(run: &Run, series: Option<&Series>, beside: &Beside) -> RunView {
         target: run.plan.target(),
         peer: beside.peer.clone(),
         what: what(run),
-        node: run.node.clone(),
+        node: rail::told_by(run),
         meaning: words::pieces(run.verdict.as_deref().unwrap_or_default(), &names),
         stopped: stopped(run),
         actions: true,
-        repeatable: !received,
+        again: rail::again(run, &command),
+        command_head: rail::command_head(run),
+        repeatable: !received && !command.is_empty(),
         stop_word: if run.state == State::Queued {
             "Take it out of the queue"
         } else {
@@ -256,7 +262,7 @@ pub fn view(run: &Run, series: Option<&Series>, beside: &Beside) -> RunView {
         },
         excel: files::for_excel(run, beside.intervals),
         plan: rail::plan(&run.plan),
-        environment: rail::environment(&run.node, &run.environment),
+        environment: rail::environment_of(run),
         note: run.note.clone(),
         ..figures_of(run, series, beside)
     }
@@ -301,6 +307,10 @@ fn figures_of(run: &Run, series: Option<&Series>, beside: &Beside) -> RunView {
             view.remarks.clone_from(&summary.remarks);
             view.keys = echo_parts::path_keys(summary);
             view.tables = echo_parts::path_tables(summary);
+        }
+        (_, Summary::Imported(figures)) => {
+            view.keys = imported::keys(run.kind, figures);
+            view.tables = imported::tables(figures);
         }
         (plan, summary) => view.keys = keys::keys(plan, summary, live),
     }
@@ -434,6 +444,7 @@ fn size(summary: &Summary) -> Option<String> {
         Summary::Ping(figures) => {
             return Some(format!("n = {}", words::count(figures.transmitted)));
         }
+        Summary::Imported(figures) => return imported::size(figures),
         Summary::Fetch(_) | Summary::Path(_) => return None,
     };
     let number: u64 = outcomes.values().sum();

@@ -82,6 +82,8 @@ pub fn figure(summary: &Summary) -> Option<f64> {
         Summary::Throughput(flow) => flow.bits_per_second,
         Summary::Ping(ping) => ping.rtt_ms.figures.median,
         Summary::Path(path) => path.path_mtu.map(f64::from),
+        // What a text tells is no run of an experiment.
+        Summary::Imported(_) => None,
     };
     value.filter(|value| value.is_finite())
 }

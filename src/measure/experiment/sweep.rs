@@ -142,7 +142,9 @@ const fn times(summary: &Summary) -> Option<&Distribution> {
         Summary::Rate(rate) => Some(&rate.latency_ms),
         Summary::Users(users) => Some(&users.latency_ms),
         Summary::Ping(ping) => Some(&ping.rtt_ms.figures),
-        Summary::Fetch(_) | Summary::Throughput(_) | Summary::Path(_) => None,
+        Summary::Fetch(_) | Summary::Throughput(_) | Summary::Path(_) | Summary::Imported(_) => {
+            None
+        }
     }
 }
 
@@ -184,7 +186,7 @@ pub fn counts(summary: &Summary) -> (u64, u64) {
             ping.transmitted,
             ping.transmitted.saturating_sub(ping.received),
         ),
-        Summary::Throughput(_) | Summary::Path(_) => (0, 0),
+        Summary::Throughput(_) | Summary::Path(_) | Summary::Imported(_) => (0, 0),
     }
 }
 

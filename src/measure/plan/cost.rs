@@ -38,7 +38,7 @@ impl Plan {
             }
             Self::Users(plan) => u64::from(plan.concurrent),
             Self::Throughput(plan) => u64::from(plan.streams),
-            Self::Fetch(_) | Self::Ping(_) | Self::Path(_) => 1,
+            Self::Fetch(_) | Self::Ping(_) | Self::Path(_) | Self::Imported(_) => 1,
         };
         Cost {
             sending_s,
@@ -60,7 +60,7 @@ impl Plan {
             Self::Fetch(_) => Some(timeout),
             Self::Throughput(plan) => plan.sending_s(),
             Self::Ping(_) => self.expected_duration_s().map(|s| s + timeout),
-            Self::Path(_) => None,
+            Self::Path(_) | Self::Imported(_) => None,
         };
         let longest = caps.max_duration_s + timeout;
         natural.map_or(longest, |natural| natural.min(longest))

@@ -11,6 +11,7 @@ mod fetch;
 mod fields;
 mod headers;
 mod host;
+mod imported;
 pub mod path;
 pub mod ping;
 mod rate;
@@ -24,6 +25,7 @@ pub use cost::Cost;
 pub(crate) use fields::tidy;
 pub use headers::default_headers_replaced;
 pub use host::parse_host;
+pub use imported::ImportedPlan;
 pub use path::PathPlan;
 pub use ping::PingPlan;
 pub use target::parse_url;
@@ -143,6 +145,8 @@ pub enum Plan {
     Ping(PingPlan),
     /// Interfaces and path MTU.
     Path(PathPlan),
+    /// What the text of another tool tells; it cannot be run.
+    Imported(ImportedPlan),
 }
 
 /// Whom a plan talks to: a host and, where it has one, a port.
@@ -218,6 +222,7 @@ impl Plan {
             Self::Throughput(plan) => throughput::fill_json(plan, &mut object),
             Self::Ping(plan) => ping::fill_json(plan, &mut object),
             Self::Path(plan) => path::fill_json(plan, &mut object),
+            Self::Imported(plan) => plan.fill_json(&mut object),
         }
         Value::Object(object)
     }
@@ -231,6 +236,7 @@ impl Plan {
             Self::Throughput(_) => Kind::Throughput,
             Self::Ping(_) => Kind::Ping,
             Self::Path(_) => Kind::Path,
+            Self::Imported(plan) => plan.kind(),
         }
     }
 
@@ -245,7 +251,7 @@ impl Plan {
                 .map(|reps| reps.saturating_mul(u64::from(plan.concurrent))),
             Self::Fetch(_) => Some(1),
             Self::Ping(plan) => Some(u64::from(plan.count)),
-            Self::Throughput(_) | Self::Path(_) => None,
+            Self::Throughput(_) | Self::Path(_) | Self::Imported(_) => None,
         }
     }
 
@@ -254,13 +260,13 @@ impl Plan {
         match self {
             Self::Rate(plan) => plan.sending_s(),
             Self::Users(plan) => plan.duration_s,
-            Self::Fetch(_) | Self::Path(_) => None,
+            Self::Fetch(_) | Self::Path(_) | Self::Imported(_) => None,
             Self::Throughput(plan) => plan.sending_s(),
             Self::Ping(plan) => Some(f64::from(plan.count.saturating_sub(1)) * plan.interval_s),
         }
     }
 
-    /// Whom it talks to, in the plan's order; at least one.
+    /// Whom it talks to, in the plan's order; at least one, except where a text does not tell.
     pub fn endpoints(&self) -> Vec<Endpoint> {
         let bare = |host: &str, port| Endpoint {
             host: host.trim_matches(['[', ']']).to_owned(),
@@ -280,6 +286,7 @@ impl Plan {
             Self::Throughput(plan) => vec![bare(&plan.host, Some(plan.port))],
             Self::Ping(plan) => vec![bare(&plan.host, plan.port)],
             Self::Path(plan) => vec![bare(&plan.host, None)],
+            Self::Imported(plan) => plan.endpoint().into_iter().collect(),
         }
     }
 
@@ -298,12 +305,17 @@ impl Plan {
                 urls.iter().map(|weighted| &weighted.url).collect()
             }
             Self::Fetch(plan) => vec![&plan.url],
-            Self::Throughput(_) | Self::Ping(_) | Self::Path(_) => Vec::new(),
+            Self::Throughput(_) | Self::Ping(_) | Self::Path(_) | Self::Imported(_) => Vec::new(),
         }
     }
 
     /// The first URL, or the peer with its port, for titles and the history.
     pub fn target(&self) -> String {
+        if let Self::Imported(plan) = self
+            && let Some(url) = plan.url()
+        {
+            return url.to_owned();
+        }
         match self.urls().first() {
             Some(url) => url.to_string(),
             None => self
@@ -321,7 +333,7 @@ impl Plan {
                 if urls.len() > 1 { "urls" } else { "url" }
             }
             Self::Fetch(_) => "url",
-            Self::Throughput(_) | Self::Ping(_) | Self::Path(_) => "host",
+            Self::Throughput(_) | Self::Ping(_) | Self::Path(_) | Self::Imported(_) => "host",
         }
     }
 
@@ -332,7 +344,7 @@ impl Plan {
             Self::Users(plan) => plan.timeout_s,
             Self::Fetch(plan) => plan.timeout_s,
             Self::Ping(plan) => plan.timeout_s,
-            Self::Throughput(_) | Self::Path(_) => 0.0,
+            Self::Throughput(_) | Self::Path(_) | Self::Imported(_) => 0.0,
         }
     }
 
@@ -342,7 +354,7 @@ impl Plan {
             Self::Rate(plan) => Some(&plan.tls),
             Self::Users(plan) => Some(&plan.tls),
             Self::Fetch(plan) => Some(&plan.tls),
-            Self::Throughput(_) | Self::Ping(_) | Self::Path(_) => None,
+            Self::Throughput(_) | Self::Ping(_) | Self::Path(_) | Self::Imported(_) => None,
         }
     }
 }

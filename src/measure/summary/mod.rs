@@ -14,6 +14,7 @@ mod flow_figures;
 mod flow_grid;
 mod flow_rows;
 pub mod http;
+mod imported;
 pub mod names;
 pub mod ping;
 mod rate;
@@ -23,6 +24,8 @@ pub mod texts;
 pub mod throughput;
 pub mod timeline;
 mod users;
+
+pub use imported::Imported;
 
 /// Figures of one distribution; every figure `None` when nothing was measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -369,6 +372,8 @@ pub enum Summary {
     Ping(Box<flow::PingSummary>),
     /// Interfaces and path MTU.
     Path(Box<flow::PathSummary>),
+    /// What the text of another tool holds.
+    Imported(Box<Imported>),
 }
 
 /// One second of an HTTP run: a row of `intervals.csv` and an `interval` event.

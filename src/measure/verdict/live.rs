@@ -35,6 +35,7 @@ pub fn live_title(plan: &Plan, summary: &Summary, progress: &Progress) -> String
             );
         }
         Summary::Path(_) => return "Probing the path".to_owned(),
+        Summary::Imported(_) => return of,
         Summary::Rate(rate) => rate
             .offered_per_s
             .map(|offered| offered * rate.send_window_s),

@@ -14,6 +14,7 @@ pub mod misbehave;
 pub mod netns;
 pub mod notebook;
 pub mod pages;
+pub mod printed;
 pub mod process;
 pub mod raw;
 pub mod server;

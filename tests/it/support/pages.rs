@@ -241,6 +241,7 @@ impl Instrument for Scripted {
             Plan::Throughput(plan) => return Ok(flow_script::throughput(plan, stop, sink)),
             Plan::Ping(plan) => return Ok(flow_script::ping(plan, stop, sink)),
             Plan::Path(plan) => return Ok(flow_script::path(plan)),
+            Plan::Imported(_) => return Err("Nothing to run.".into()),
             Plan::Rate(_) | Plan::Users(_) | Plan::Fetch(_) => {}
         }
         let path = plan.urls()[0].path().to_owned();
