@@ -129,7 +129,7 @@ pub(super) fn hunt<T: Trials>(trials: &mut T, course: Course<'_>, known: Bracket
         ..known
     };
     let factor = |factors: &[f64], index: usize| factors[index.min(factors.len() - 1)];
-    let mut rate = course.start.min(course.cap);
+    let mut rate = tidy(course.start).min(course.cap);
     let mut moves = 0;
     let (mut lower, mut upper) = loop {
         if let (Some(lower), Some(upper)) = (bracket.lower, bracket.upper) {
@@ -147,9 +147,9 @@ pub(super) fn hunt<T: Trials>(trials: &mut T, course: Course<'_>, known: Bracket
                 return Ok(bracket);
             }
             if let Some(anew) = trials.held(rate)? {
-                (rate, moves) = (anew.min(course.cap), 0);
+                (rate, moves) = (tidy(anew).min(course.cap), 0);
             } else {
-                rate = (rate * factor(course.up, moves)).min(course.cap);
+                rate = tidy(rate * factor(course.up, moves)).min(course.cap);
                 moves += 1;
             }
         } else {
@@ -157,7 +157,7 @@ pub(super) fn hunt<T: Trials>(trials: &mut T, course: Course<'_>, known: Bracket
             bracket.limited_by =
                 (found.verdict == Verdict::Invalid).then_some(LimitedBy::Generator);
             if bracket.lower.is_none() {
-                rate *= factor(course.down, moves);
+                rate = tidy(rate * factor(course.down, moves));
                 moves += 1;
                 if moves > MOST_DOWN {
                     return Ok(bracket);
@@ -167,7 +167,7 @@ pub(super) fn hunt<T: Trials>(trials: &mut T, course: Course<'_>, known: Bracket
     };
     // The last bisection may miss the width by a rounding error's worth.
     while upper / lower > 1.0 + course.width * 1.02 {
-        let middle = (lower * upper).sqrt();
+        let middle = tidy((lower * upper).sqrt());
         if !trials.fits(middle, course.share) {
             bracket.limited_by.get_or_insert(LimitedBy::Budget);
             break;
@@ -259,6 +259,18 @@ pub(super) fn confirm<T: Trials>(
         return Ok(bracket);
     }
     Ok(bracket)
+}
+
+/// A rate with five significant digits: more say nothing, and make tables hard to read.
+fn tidy(rate: f64) -> f64 {
+    if rate <= 0.0 || !rate.is_finite() {
+        return rate;
+    }
+    let unit = 10.0_f64.powf(rate.log10().floor() - 4.0);
+    let rounded = (rate / unit).round() * unit;
+    // What is a multiple of the unit but for rounding errors is written without them.
+    let digits = 1e9;
+    (rounded * digits).round() / digits
 }
 
 /// Every verdict at every rate.

@@ -177,10 +177,13 @@ impl Worker<'_> {
             return;
         }
         self.sending_over = Some(now);
-        self.record.totals.stopped = true;
         let unsent = self.load.give_up();
-        self.record.totals.planned += unsent;
-        self.record.unsent(unsent);
+        // One after another until there are enough: nobody planned the rest.
+        if !self.load.is_paced_by_replies() {
+            self.record.totals.stopped = true;
+            self.record.totals.planned += unsent;
+            self.record.unsent(unsent);
+        }
     }
 
     /// The run was stopped: gives up what is under way and counts what was never begun.

@@ -87,7 +87,8 @@ impl CapacitySpec {
     /// The finding in words, from what the driver has found.
     pub fn finding(&self, found: Option<&Value>) -> Finding {
         let capacity = searched(found).unwrap_or_default();
-        let target = self.arm.plan.target();
+        let endpoint = self.arm.plan.endpoints().into_iter().next();
+        let target = endpoint.map_or_else(|| self.arm.plan.target(), |one| one.to_string());
         let words = headline(&capacity, &target, self.settings.arrival);
         Finding {
             title: words.title,
