@@ -9,6 +9,7 @@ pub mod config;
 pub mod dashboard;
 pub mod guard;
 pub mod measure;
+pub mod minute;
 pub mod net;
 pub mod receiver;
 pub mod report;

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
+use crate::minute::Minute;
 use crate::net::sys;
 use crate::store::Store;
 use crate::supervisor::Supervisor;
@@ -19,6 +20,8 @@ pub struct AppState {
     pub store: Store,
     /// The queue and the run in progress.
     pub supervisor: Supervisor,
+    /// The first minute: a handful of runs that show what this machine is good for.
+    pub minute: Minute,
     /// The workload of this process; `None` when it is off.
     pub workload: Option<Arc<Workload>>,
     /// What is known about this node.

@@ -3,6 +3,7 @@
 mod body;
 mod events;
 mod experiments;
+mod first_minute;
 mod import;
 mod list;
 mod metrics;
@@ -375,6 +376,46 @@ const CALLS: &[Call] = &[
         reply: (200, "text/event-stream", None),
         faults: &[404, 503],
         handler: || get(selftest::watch),
+    },
+    Call {
+        method: "POST",
+        path: "/api/first-minute",
+        summary: "Begins the first minute: six ordinary runs that show what this machine is good for.",
+        query: &[],
+        body: Some("NewFirstMinute"),
+        reply: (202, JSON, Some("FirstMinute")),
+        faults: &[400, 409, 413, 415, 422, 503],
+        handler: || post(first_minute::start),
+    },
+    Call {
+        method: "GET",
+        path: "/api/first-minute",
+        summary: "Shows the first minute that runs, or the last one.",
+        query: &[],
+        body: None,
+        reply: (200, JSON, Some("FirstMinute")),
+        faults: &[404],
+        handler: || get(first_minute::show),
+    },
+    Call {
+        method: "POST",
+        path: "/api/first-minute/cancel",
+        summary: "Stops the first minute; what it has is kept.",
+        query: &[],
+        body: None,
+        reply: (202, JSON, Some("FirstMinute")),
+        faults: &[409],
+        handler: || post(first_minute::cancel),
+    },
+    Call {
+        method: "GET",
+        path: "/api/first-minute/events",
+        summary: "Sends where the first minute stands as events: progress, and state at the end.",
+        query: &[],
+        body: None,
+        reply: (200, "text/event-stream", None),
+        faults: &[404, 503],
+        handler: || get(first_minute::watch),
     },
     Call {
         method: "GET",

@@ -1,16 +1,20 @@
-//! The workload's place in the program: its settings, its thread, its gate.
+//! The workload's place in the program: its settings, its thread, its gate; and small ones for first minutes.
 
 use std::future::Future;
 use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use tokio::runtime;
 use tokio::sync::{oneshot, watch};
 
 use crate::config::{self, Config};
 use crate::guard;
+use crate::measure::first_minute::ServerLog;
+use crate::minute::{OpenPictures, Pictures};
 use crate::serve::{self, Gate, Listener, Phase, Place, ServeLimits};
 use crate::workload::{Discipline, WhenFull, Workload, WorkloadConfig};
 
@@ -67,6 +71,66 @@ pub(super) fn serve(
             let _ = done.send(());
         })?;
     Ok(over)
+}
+
+/// Starts servers of pictures for first minutes: each on a free loopback port, with so many render threads.
+pub(super) fn pictures(name: String) -> OpenPictures {
+    Arc::new(move |threads| {
+        let workload = Workload::new(WorkloadConfig {
+            threads,
+            in_service: threads,
+            ..WorkloadConfig::new(name.clone())
+        });
+        let listener = serve::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), BACKLOG)?;
+        let address = listener.address();
+        let (phase, watched) = watch::channel(Phase::Serving);
+        let _over = serve(
+            &workload,
+            vec![listener],
+            RESERVED_FILES + PICTURE_CLIENTS,
+            watched,
+        )?;
+        Ok(Box::new(PictureServer {
+            workload,
+            address,
+            phase,
+        }) as Box<dyn Pictures>)
+    })
+}
+
+/// Connections that the kernel holds for a server of pictures before they are accepted.
+const BACKLOG: u32 = 4096;
+/// Connections to a server of pictures.
+const PICTURE_CLIENTS: u64 = 2048;
+
+/// A server of pictures; dropping it stops it.
+struct PictureServer {
+    workload: Arc<Workload>,
+    address: SocketAddr,
+    phase: watch::Sender<Phase>,
+}
+
+impl Pictures for PictureServer {
+    fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    fn log(&self) -> ServerLog {
+        let status = self.workload.status();
+        ServerLog {
+            served: status.served,
+            refused: status.refused,
+            dropped: status.dropped + status.cut_short,
+        }
+    }
+}
+
+impl Drop for PictureServer {
+    fn drop(&mut self) {
+        self.phase.send_replace(Phase::Draining {
+            limit: Duration::ZERO,
+        });
+    }
 }
 
 /// A server that stops accepting when it is full asks for a place before each connection.

@@ -24,6 +24,7 @@ use crate::dashboard;
 use crate::guard::target::TargetRule;
 use crate::guard::{self, GuardConfig};
 use crate::measure::plan::throughput::Dialect;
+use crate::minute::Minute;
 use crate::net::{clock, sys};
 use crate::runner::Naming;
 use crate::serve::{self, Phase, ServeLimits};
@@ -121,6 +122,11 @@ pub fn serve(config: &Config) -> Result<(), Failure> {
         let state = AppState {
             store: store.clone(),
             supervisor: supervisor.clone(),
+            minute: Minute::new(
+                supervisor.clone(),
+                store.clone(),
+                backend::pictures(config.node.name.clone()),
+            ),
             workload: workload.clone(),
             node: Arc::new(facts),
             started,

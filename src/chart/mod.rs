@@ -9,6 +9,7 @@ mod canvas;
 mod experiment;
 mod facts;
 mod fetch;
+mod first_minute;
 mod flow;
 mod labels;
 mod latency_histogram;
@@ -32,6 +33,7 @@ pub use experiment::{
     ExperimentChartInput, MOST_SERIES, experiment_figure, experiment_figures, experiment_file,
     wanted_series,
 };
+pub use first_minute::{MinuteStep, first_minute_figure};
 pub use flow::{FlowChartInput, FlowRun, flow_figure, flow_figures, flow_file, flow_live};
 pub use selftest::self_test_figures;
 pub use text::clean;

@@ -127,6 +127,14 @@ const CALLS: &[Row] = &[
         does: "stops it; its progress as server-sent events",
     },
     Row {
+        name: "GET, POST /api/first-minute",
+        does: "the last first minute and how far one is that runs; begins one (202; {\"step_s\": 2} makes it shorter; 409 while one runs)",
+    },
+    Row {
+        name: "POST /api/first-minute/cancel, GET /api/first-minute/events",
+        does: "stops it and keeps what it has; where it stands as server-sent events",
+    },
+    Row {
         name: "GET /api/node",
         does: "this node: name, CPUs, interfaces, listeners, version",
     },

@@ -7,6 +7,7 @@ use axum::response::Response;
 
 use crate::dashboard::context::{self, Visit};
 use crate::dashboard::error::Trouble;
+use crate::dashboard::first_minute::{self, Track};
 use crate::dashboard::frame::{Frame, Place, page};
 use crate::dashboard::launch;
 use crate::dashboard::lines::{self, Line};
@@ -14,6 +15,7 @@ use crate::dashboard::picture;
 use crate::dashboard::receivers::{self, Panel};
 use crate::dashboard::run::view::{self, Beside, RunView};
 use crate::dashboard::words;
+use crate::measure::first_minute::Pace;
 use crate::measure::plan::Kind;
 use crate::measure::run::State;
 use crate::report;
@@ -40,6 +42,11 @@ struct HomePage {
     receivers: Vec<Panel>,
     node: Vec<NodeLine>,
     self_test: String,
+    /// Whether the notebook is empty: then the page has one button.
+    fresh: bool,
+    takes: String,
+    will: Vec<(&'static str, &'static str)>,
+    track: Track,
 }
 
 struct Example {
@@ -77,6 +84,7 @@ async fn make(visit: &Visit, state: &AppState) -> Result<HomePage, Trouble> {
         .find(|run| run.state == State::Finished)
         .map(|run| view::view(run, None, &Beside::default()));
     let open = state.supervisor.open_runs();
+    let pace = Pace::default();
     let workload = context::workload_url(&state.node).unwrap_or_default();
     let title = if open.is_empty() {
         "tidemark".to_owned()
@@ -129,6 +137,13 @@ async fn make(visit: &Visit, state: &AppState) -> Result<HomePage, Trouble> {
                 |kept| report::self_test_sentence(&kept.figures),
             ),
         workload,
+        fresh: total == 0,
+        takes: format!(
+            "about {}",
+            words::seconds((pace.whole_s() / 10.0).ceil() * 10.0)
+        ),
+        will: first_minute::promises(),
+        track: first_minute::track(&pace, None),
     })
 }
 

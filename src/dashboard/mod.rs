@@ -7,6 +7,7 @@ pub mod download;
 pub mod error;
 pub mod experiments;
 pub mod fields;
+pub mod first_minute;
 pub mod frame;
 pub mod history;
 pub mod home;
@@ -80,6 +81,12 @@ pub fn router(state: AppState) -> Router {
         .route("/peers/{name}/check", post(peers::check))
         .route("/receivers/allow", post(receivers::allow))
         .route("/receivers/{dialect}/{action}", post(receivers::act))
+        .route(
+            "/first-minute",
+            get(first_minute::show).post(first_minute::start),
+        )
+        .route("/first-minute/live", get(first_minute::live))
+        .route("/first-minute/cancel", post(first_minute::cancel))
         .route("/selftest", get(selftest::show).post(selftest::start))
         .route("/selftest/live", get(selftest::live))
         .route("/selftest/cancel", post(selftest::cancel))

@@ -4,6 +4,7 @@ pub mod arrivals;
 pub mod command_line;
 pub mod documented_caps;
 pub mod experiment;
+pub mod first_minute;
 pub mod flow;
 pub mod flow_series;
 pub mod fold;

@@ -3,6 +3,7 @@
 mod decode;
 mod error;
 mod experiments;
+mod first_minutes;
 mod flows;
 mod history;
 mod imports;

@@ -469,6 +469,7 @@ fn every_page_fits_a_phone_and_follows_the_dark_scheme() {
             "/runs/4",
             "/peers",
             "/selftest",
+            "/first-minute",
             "/api",
         ] {
             let mut grounds = Vec::new();

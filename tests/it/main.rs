@@ -22,6 +22,7 @@ mod experiment_charts;
 mod experiment_pages;
 mod experiments;
 mod experiments_real;
+mod first_minute;
 mod flow_chart;
 mod flow_chart_runs;
 mod flow_pages;

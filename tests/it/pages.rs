@@ -123,10 +123,11 @@ async fn an_empty_notebook_says_what_can_be_measured_at_once() {
     let pages = Pages::new();
     pages.get("/").await.says(&[
         "Nothing has been measured yet",
+        "How good is this machine?",
+        "action=\"/first-minute\"",
+        "How many pictures a second does it serve?",
         "http://127.0.0.1:8000/",
-        "/static/mandelbrot.png",
         "siege -c 4 -r 5",
-        "href=\"/runs/new?kind=rate\"",
         "<title>tidemark: nothing measured yet</title>",
     ]);
     pages.get("/runs").await.says(&["No run yet."]);

@@ -23,6 +23,7 @@ use tidemark::store::Store;
 use tidemark::supervisor::{Found, Instrument, Pinned, Settings, StopHandle, Supervisor};
 use tower::ServiceExt;
 
+use super::pages::no_minute;
 use super::process::TempFolder;
 
 /// What the instrument is to do next.
@@ -224,6 +225,7 @@ impl Notebook {
         )
         .unwrap();
         let state = AppState {
+            minute: no_minute(&supervisor, &store),
             store,
             supervisor,
             workload: None,

@@ -16,6 +16,7 @@ use tidemark::measure::plan::{Caps, Plan};
 use tidemark::measure::run::{Environment, Run};
 use tidemark::measure::sample::{Batch, ConnectionSample, Ended, RequestSample, ServerTiming};
 use tidemark::measure::selftest::SelfTest;
+use tidemark::minute::Minute;
 use tidemark::net::clock;
 use tidemark::state::{AppState, NodeFacts};
 use tidemark::store::Store;
@@ -99,6 +100,7 @@ impl Pages {
         )
         .unwrap();
         let state = AppState {
+            minute: no_minute(&supervisor, &store),
             store,
             supervisor,
             workload: None,
@@ -199,6 +201,12 @@ impl Pages {
         }
         panic!("run {id} is not as wanted after 30 s");
     }
+}
+
+/// First minutes whose server of pictures cannot be started.
+pub fn no_minute(supervisor: &Supervisor, store: &Store) -> Minute {
+    let none = Arc::new(|_| Err(std::io::Error::other("none in this test")));
+    Minute::new(supervisor.clone(), store.clone(), none)
 }
 
 /// What the target does follows from the URL's path.
