@@ -99,6 +99,10 @@ async fn every_page_and_state_is_clean_and_answers() {
         "/runs/new",
         "/runs/new?kind=users",
         "/runs/new?kind=fetch",
+        "/experiments",
+        "/experiments/new",
+        "/experiments/new?kind=paired",
+        "/experiments/new?kind=capacity",
         "/peers",
         "/api",
     ]
@@ -132,7 +136,8 @@ async fn an_empty_notebook_says_what_can_be_measured_at_once() {
     ]);
     pages.get("/runs").await.says(&["No run yet."]);
     let home = pages.get("/").await.text;
-    for absent in ["/experiments", "/compare", "/guides", "iperf -c"] {
+    assert!(home.contains("href=\"/experiments\""));
+    for absent in ["/compare", "/guides", "iperf -c"] {
         assert!(!home.contains(absent), "{absent} leads nowhere");
     }
 }
