@@ -23,6 +23,8 @@ const STOLEN: f64 = 0.05;
 const HELD: f64 = 0.3;
 /// A rate is flat when every step is within this share of the median.
 const FLAT: f64 = 0.02;
+/// A cause of a smaller share of the run is none.
+const COUNTS: f64 = 0.005;
 /// Loss from here on counts.
 const LOSS: f64 = 0.001;
 
@@ -46,6 +48,7 @@ pub(super) fn of(one: &OneWay<'_>) -> Vec<Limit> {
     } else {
         limits.extend(datagrams(one));
     }
+    limits.retain(|limit| limit.share >= COUNTS);
     // Stable: about the same shares stay in the order of the causes.
     limits.sort_by_key(|limit| std::cmp::Reverse(twentieths(limit.share)));
     if limits.is_empty() {
