@@ -23,6 +23,8 @@ const STOLEN: f64 = 0.05;
 const HELD: f64 = 0.3;
 /// A rate is flat when every step is within this share of the median.
 const FLAT: f64 = 0.02;
+/// A run that no cause held for this share of its time was held by something else.
+const HOLDS: f64 = 0.1;
 /// A cause of a smaller share of the run is none.
 const COUNTS: f64 = 0.005;
 /// Loss from here on counts.
@@ -51,8 +53,9 @@ pub(super) fn of(one: &OneWay<'_>) -> Vec<Limit> {
     limits.retain(|limit| limit.share >= COUNTS);
     // Stable: about the same shares stay in the order of the causes.
     limits.sort_by_key(|limit| std::cmp::Reverse(twentieths(limit.share)));
-    if limits.is_empty() {
-        limits.push(limit("unknown", 1.0, unknown(one)));
+    let strongest = limits.first().map_or(0.0, |limit| limit.share);
+    if strongest < HOLDS {
+        limits.insert(0, limit("unknown", 1.0 - strongest, unknown(one)));
     }
     limits
 }
