@@ -278,7 +278,7 @@ fn a_generator_without_file_descriptors_is_named_and_no_capacity_claimed() {
     }
     let id = start(
         program.dashboard(),
-        &json!({"base": server.base(), "step_s": 0.5, "budget_s": 20}),
+        &json!({"base": server.base(), "step_s": 0.5, "budget_s": 45}),
     );
     let experiment = ended(program.dashboard(), id);
     let capacity = &experiment["capacity"];
