@@ -6,6 +6,7 @@
 mod axis;
 mod backends;
 mod canvas;
+mod compare;
 mod experiment;
 mod facts;
 mod fetch;
@@ -29,6 +30,7 @@ mod text;
 mod theme;
 mod throughput;
 
+pub use compare::{CompareInput, CompareLine, CompareUnit, compare_figure, compare_file};
 pub use experiment::{
     ExperimentChartInput, MOST_SERIES, experiment_figure, experiment_figures, experiment_file,
     wanted_series,

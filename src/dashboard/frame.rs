@@ -77,6 +77,8 @@ pub enum Place {
     Runs,
     /// Experiments.
     Experiments,
+    /// Runs side by side.
+    Compare,
     /// Peers.
     Peers,
     /// The API reference.
@@ -147,11 +149,12 @@ impl Frame {
     }
 
     /// The navigation.
-    pub fn links(&self) -> [Link; 5] {
+    pub fn links(&self) -> [Link; 6] {
         [
             ("/runs/new", "New run", Place::New),
             ("/runs", "Runs", Place::Runs),
             ("/experiments", "Experiments", Place::Experiments),
+            ("/compare", "Compare", Place::Compare),
             ("/peers", "Peers", Place::Peers),
             ("/api", "API", Place::Api),
         ]

@@ -2,6 +2,7 @@
 
 pub mod api_page;
 pub mod assets;
+pub mod compare;
 pub mod context;
 pub mod download;
 pub mod error;
@@ -72,6 +73,8 @@ pub fn router(state: AppState) -> Router {
             get(experiments::capacity::balancer),
         )
         .route("/experiments/{id}/{file}", get(experiments::files::file))
+        .route("/compare", get(compare::show))
+        .route("/compare/charts/compare.svg", get(compare::drawing))
         .route("/peers", get(peers::show).post(peers::create))
         .route("/peers/{name}", post(peers::change))
         .route(

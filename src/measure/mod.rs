@@ -2,6 +2,8 @@
 
 pub mod arrivals;
 pub mod command_line;
+pub mod compare;
+pub mod compare_figures;
 pub mod documented_caps;
 pub mod experiment;
 pub mod first_minute;
