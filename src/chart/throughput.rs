@@ -44,6 +44,7 @@ fn subtitle(flow: &Flow<'_>) -> String {
         .filter(|step| step.is_finite())
         .fold(0.0, f64::max);
     let whose = match flow.plan().map(|plan| plan.direction) {
+        _ if flow.state == State::Imported => "Bytes as the text tells them",
         Some(Direction::Receive) => "Bytes received",
         Some(Direction::Send)
             if flow

@@ -409,7 +409,8 @@ fn shown(unit: Unit, value: f64) -> String {
         Unit::PerSecond => format!("{}\u{a0}/s", words::digits(value)),
         Unit::BitsPerSecond => words::bits(Some(value)),
         Unit::Percent => format!("{}\u{a0}%", words::digits(value)),
-        Unit::Count | Unit::Ratio => words::plain(value),
+        Unit::Count => words::plain(value),
+        Unit::Ratio => words::digits(value),
         Unit::Bytes => words::bytes(value),
     }
 }

@@ -176,28 +176,27 @@ fn read(difference: f64, noise: f64, better: Better) -> Reading {
 }
 
 impl Noise {
-    /// How far two figures can be apart by chance: never less than 1 % of the larger.
+    /// How far two figures can be apart by chance: never less than 1 % of the larger, unless they are exact.
     fn of(self, a: (f64, Option<&Series>), b: (f64, Option<&Series>)) -> f64 {
         let larger = a.0.abs().max(b.0.abs());
         let spread = match self {
+            Self::Exact => return 0.0,
             // Counts of chance events: their standard deviation is their root.
             Self::Count => 2.0 * (a.0.abs() + b.0.abs()).sqrt(),
-            Self::Exact => 0.0,
+            // A single figure says nothing of its own spread.
+            Self::Share => 0.05 * larger,
             Self::Windows(window) => {
-                let errors =
-                    [a.1, b.1].map(|series| series.and_then(|series| window.error(series)));
+                let errors = [a, b].map(|(value, series)| {
+                    let share = series.and_then(|series| window.relative_error(series))?;
+                    Some(value.abs() * share)
+                });
                 match errors {
                     [Some(a), Some(b)] => 2.0 * a.hypot(b),
-                    // A single figure says nothing of its own spread.
                     _ => 0.05 * larger,
                 }
             }
         };
-        if matches!(self, Self::Exact) {
-            0.0
-        } else {
-            spread.max(0.01 * larger)
-        }
+        spread.max(0.01 * larger)
     }
 }
 

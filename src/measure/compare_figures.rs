@@ -41,6 +41,8 @@ pub enum Better {
 pub enum Noise {
     /// Steps of time inside each run: twice the standard error of their mean.
     Windows(Window),
+    /// No steps tell it: 5 % of the larger.
+    Share,
     /// A count of chance events: twice the root of the sum of both.
     Count,
     /// None: it is exact.
@@ -116,15 +118,15 @@ pub(super) const FIGURES: [Figure; 41] = [
         RATE,
     ),
     figure("sent again", "retransmits", Unit::Count, Less, Noise::Count),
-    figure("lost", "lost_percent", Unit::Percent, Less, RATE),
-    figure("jitter", "jitter_ms", Unit::Ms, Less, RATE),
-    figure("fairness", "fairness", Unit::Ratio, More, RATE),
+    figure("lost", "lost_percent", Unit::Percent, Less, Noise::Share),
+    figure("jitter", "jitter_ms", Unit::Ms, Less, Noise::Share),
+    figure("fairness", "fairness", Unit::Ratio, More, Noise::Share),
     figure(
         "fastest to slowest stream",
         "fastest_to_slowest",
         Unit::Ratio,
         Less,
-        RATE,
+        Noise::Share,
     ),
     figure(
         "round trip, idle",
@@ -160,7 +162,7 @@ pub(super) const FIGURES: [Figure; 41] = [
         "availability_percent",
         Unit::Percent,
         More,
-        RATE,
+        Noise::Share,
     ),
     figure("failed", "failed", Unit::Count, Less, Noise::Count),
     figure("errors", "errors.total", Unit::Count, Less, Noise::Count),
@@ -201,23 +203,35 @@ pub(super) const FIGURES: [Figure; 41] = [
         MEDIAN,
     ),
     figure("lateness p99", "lateness_ms.p99", Unit::Ms, Less, TAIL),
-    figure("concurrency", "concurrency", Unit::Ratio, Neither, RATE),
+    figure(
+        "concurrency",
+        "concurrency",
+        Unit::Ratio,
+        Neither,
+        Noise::Share,
+    ),
     figure("round trip, median", "rtt_ms.median", Unit::Ms, Less, TRIP),
     figure("round trip, mean", "rtt_ms.avg", Unit::Ms, Less, TRIP),
     figure("round trip, p99", "rtt_ms.p99", Unit::Ms, Less, TRIP),
     figure("round trip, max", "rtt_ms.max", Unit::Ms, Less, TRIP),
-    figure("packets lost", "loss_percent", Unit::Percent, Less, RATE),
+    figure(
+        "packets lost",
+        "loss_percent",
+        Unit::Percent,
+        Less,
+        Noise::Share,
+    ),
     figure("lookup", "lookup_ms", Unit::Ms, Less, MEDIAN),
     figure("connect", "connect_ms", Unit::Ms, Less, MEDIAN),
     figure("first byte", "first_byte_ms", Unit::Ms, Less, MEDIAN),
     figure("total", "total_ms", Unit::Ms, Less, MEDIAN),
     figure("path MTU", "path_mtu", Unit::Bytes, More, Noise::Exact),
-    figure("took", "duration_s", Unit::Seconds, Neither, RATE),
+    figure("took", "duration_s", Unit::Seconds, Neither, Noise::Share),
 ];
 
 impl Window {
-    /// The standard error of the mean over the steps; `None` below three of them.
-    pub(super) fn error(self, series: &Series) -> Option<f64> {
+    /// The standard error of the mean over the steps as a share of that mean; `None` below three of them.
+    pub(super) fn relative_error(self, series: &Series) -> Option<f64> {
         let values = match series {
             Series::Http(series) => self.of_http(series),
             Series::Flow(series) => self.of_flow(series),
@@ -231,7 +245,8 @@ impl Window {
             .iter()
             .map(|value| (value - mean) * (value - mean))
             .sum();
-        Some((squares / (n - 1.0) / n).sqrt())
+        let share = (squares / (n - 1.0) / n).sqrt() / mean.abs();
+        share.is_finite().then_some(share)
     }
 
     fn of_http(self, series: &HttpSeries) -> Vec<f64> {

@@ -159,6 +159,22 @@ async fn what_differs_is_named_with_what_it_means() {
         "id=\"compare\"",
         "/compare/charts/compare.svg?runs=",
     ]);
+    // A ratio has no steps of its own: 30 % is more than 5 %, 2 % is not.
+    let uneven = include_str!("fixtures/import/iperf2/c_P4_i1.txt");
+    let even = include_str!("fixtures/import/iperf2/c_enhanced_e_P4_i1.txt");
+    let pair = imported(&pages, &[uneven, even]).await;
+    let (a, b) = (stored(&pages, pair[0]).await, stored(&pages, pair[1]).await);
+    let subjects = [&a, &b].map(|(run, series)| Subject {
+        run,
+        series: series.as_ref(),
+    });
+    let comparison = compare::compare(&subjects, 0);
+    let reading = |name: &str| {
+        let row = comparison.figures.iter().find(|row| row.name == name);
+        row.unwrap().cells[1].unwrap().reading.unwrap()
+    };
+    assert_eq!(reading("fairness"), Reading::WithinNoise);
+    assert_eq!(reading("fastest to slowest stream"), Reading::Better);
     // Other streams are another load.
     let wide = imported(&pages, &[&iperf(4, 1.0)]).await[0];
     let page = pages.get(&format!("/compare?runs={},{wide}", ids[0])).await;

@@ -90,10 +90,12 @@ pub fn told_by(run: &Run) -> String {
     }
 }
 
-/// Where a person begins to do the same again.
+/// Where a person begins to do the same again; empty where that cannot be.
 pub fn again(run: &Run, command: &str) -> String {
-    match run.state {
-        State::Imported => context::query("/runs/new", &[("command", command)]),
+    match (run.state, run.origin) {
+        (State::Imported, _) if command.is_empty() => String::new(),
+        (State::Imported, _) => context::query("/runs/new", &[("command", command)]),
+        (_, Origin::Received) => String::new(),
         _ => format!("/runs/new?from={}", run.id),
     }
 }

@@ -200,7 +200,8 @@ pub fn view(run: &Run, series: Option<&Series>, beside: &Beside) -> RunView {
         id: run.id,
         experiment: experiments::place_of(run),
         kind: kind_of(run),
-        origin: origin_words(run.origin),
+        // The state says the same.
+        origin: origin_words(run.origin).filter(|_| run.state != State::Imported),
         short_cuts: match &run.plan {
             Plan::Throughput(plan) => flow_words::short_cuts(plan),
             _ => None,
@@ -227,7 +228,7 @@ pub fn view(run: &Run, series: Option<&Series>, beside: &Beside) -> RunView {
         actions: true,
         again: rail::again(run, &command),
         command_head: rail::command_head(run),
-        repeatable: !received && !command.is_empty(),
+        repeatable: !received && run.state != State::Imported,
         stop_word: if run.state == State::Queued {
             "Take it out of the queue"
         } else {

@@ -228,15 +228,11 @@ pub(super) fn named_numbers(line: &str) -> Vec<(String, f64)> {
                         *taken += 1;
                         names[*taken - 1].to_owned()
                     }
-                    _ => words
-                        .iter()
-                        .rev()
-                        .take(3)
-                        .rev()
-                        .copied()
-                        .collect::<Vec<_>>()
-                        .join("_"),
+                    // `4 flows` is named by what follows, `with pid 7` by what stands before.
+                    _ if words.is_empty() => word_at(&line[end..]).to_owned(),
+                    _ => words[words.len().saturating_sub(3)..].join("_"),
                 };
+                words.clear();
                 found.push((unique(&found, &name), value));
             }
             at = end;
@@ -270,6 +266,16 @@ pub(super) fn named_numbers(line: &str) -> Vec<(String, f64)> {
         at += 1;
     }
     found
+}
+
+/// The word with which a text begins, behind blanks.
+fn word_at(text: &str) -> &str {
+    let text = text.trim_start();
+    let end = text
+        .bytes()
+        .position(|byte| !is_word(byte))
+        .unwrap_or(text.len());
+    &text[..end]
 }
 
 const fn is_word(byte: u8) -> bool {
@@ -357,6 +363,10 @@ mod tests {
         );
         assert_eq!(names("TOS set to 0x0 (Nagle on)"), [""; 0]);
         assert_eq!(names("a 1, a 2"), ["a=1", "a_2=2"]);
+        assert_eq!(
+            names("with pid 11172 (4 flows)"),
+            ["with_pid=11172", "flows=4"]
+        );
         assert_eq!(names("\u{0}é<b>7"), ["b=7"]);
     }
 }
