@@ -524,7 +524,7 @@ int main(void) {
   double begun = now(), total = 0;
   while (now() - begun < 4) total += write(s, buffer, block);
   close(s); wait(0);
-  printf("%f\\n", total * 8 / (now() - begun));
+  printf("%f\n", total * 8 / (now() - begun));
   return 0;
 }
 """
@@ -777,6 +777,8 @@ def shaper(binary):
 
 
 def version(command):
+    if not shutil.which(command[0]):
+        return f"{command[0]} is not installed"
     output = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout
     return next((text.strip() for text in output.splitlines() if re.search(r"\d+\.\d+", text)), "?")
 
