@@ -31,6 +31,8 @@ pub struct Pace {
     sent: u64,
     /// No earlier than this, so that a backlog is worked off evenly.
     held: Duration,
+    /// When the last part of a backlog of fast units was let go.
+    backlog: Option<Duration>,
 }
 
 impl Pace {
@@ -46,6 +48,7 @@ impl Pace {
             unit,
             sent: 0,
             held: Duration::ZERO,
+            backlog: None,
         })
     }
 
@@ -75,6 +78,11 @@ impl Pace {
     /// So many bytes were sent.
     pub fn sent(&mut self, bytes: u64) {
         self.sent += bytes;
+        // By what was sent, not by what was allowed: the sender may take less at once.
+        if let Some(from) = self.backlog.take() {
+            let spacing = bytes as f64 / self.bytes_per_s / 2.0;
+            self.held = from + Duration::try_from_secs_f64(spacing).unwrap_or_default();
+        }
     }
 
     fn due_at(&self, byte: u64) -> Duration {
@@ -92,16 +100,16 @@ impl Pace {
         let units = |time: Duration| whole(time.as_secs_f64() / gap);
         let due = units(debt) + 1;
         // At least twice the rate until a backlog is gone.
-        let (most, spacing) = if gap >= SINGLE.as_secs_f64() {
+        if gap >= SINGLE.as_secs_f64() {
             // Of a long one a part at once, or it would never be worked off on a busy machine.
-            (1 + (due - 1) / BACKLOG_SHARE, gap / 2.0)
-        } else {
-            let most = (2 * units(GRAIN)).max(1);
-            (most, most as f64 * gap / 2.0)
-        };
-        if due > most {
-            self.held = now + Duration::try_from_secs_f64(spacing).unwrap_or_default();
+            let most = 1 + (due - 1) / BACKLOG_SHARE;
+            if due > most {
+                self.held = now + Duration::try_from_secs_f64(gap / 2.0).unwrap_or_default();
+            }
+            return due.min(most) * self.unit;
         }
+        let most = (2 * units(GRAIN)).max(1);
+        self.backlog = (due > most).then_some(now);
         due.min(most) * self.unit
     }
 }
@@ -165,6 +173,10 @@ mod tests {
         // 100,000 units a second: two hundred at once are two milliseconds' worth.
         let mut faster = pace(800_000_000.0, 1_000);
         assert_eq!(faster.allowed(Duration::from_millis(50)), 200_000);
+        // Who takes only 64 of them waits for these only.
+        faster.sent(64_000);
+        assert_eq!(faster.held, Duration::from_micros(50_320));
+        faster.sent = 0;
         assert_eq!(faster.allowed(Duration::from_micros(35)), 4_000);
     }
 
