@@ -17,6 +17,7 @@ needed=(
   curl:curl httperf:httperf siege:siege wrk:wrk haproxy:haproxy nginx:nginx-light
   chromium:chromium chromedriver:chromium-driver ip:iproute2 openssl:openssl
   iperf:iperf iperf3:iperf3 ping:iputils-ping nft:nftables sysctl:procps
+  systemd-analyze:systemd
 )
 export PATH="$PATH:/usr/sbin:/sbin"
 missing=()

@@ -37,6 +37,7 @@ mod import;
 mod interop;
 mod iperf2_wire;
 mod iperf3_wire;
+mod kits;
 mod limits;
 mod pages;
 mod path;
