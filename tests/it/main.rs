@@ -29,6 +29,7 @@ mod flow_chart_runs;
 mod flow_pages;
 mod flow_report;
 mod fold;
+mod fronts;
 mod guard;
 mod http_faults;
 mod http_machine;

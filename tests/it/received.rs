@@ -30,7 +30,7 @@ fn ask(address: SocketAddr, method: &str, path: &str, body: Option<&Value>) -> (
     )
 }
 
-fn launch(program: &Program, plan: &Value) -> i64 {
+pub fn launch(program: &Program, plan: &Value) -> i64 {
     let (status, run) = ask(
         program.dashboard(),
         "POST",
@@ -42,7 +42,7 @@ fn launch(program: &Program, plan: &Value) -> i64 {
 }
 
 /// The runs, newest first, once one of them fits.
-fn until(program: &Program, what: &str, fits: impl Fn(&[Value]) -> Option<Value>) -> Value {
+pub fn until(program: &Program, what: &str, fits: impl Fn(&[Value]) -> Option<Value>) -> Value {
     let end = Instant::now() + ENOUGH;
     loop {
         let (_, list) = ask(program.dashboard(), "GET", "/api/runs", None);
@@ -61,7 +61,7 @@ pub fn measured(program: &Program, plan: &Value) -> Value {
     ended(program, id)
 }
 
-fn ended(program: &Program, id: i64) -> Value {
+pub fn ended(program: &Program, id: i64) -> Value {
     until(program, "ended", |runs| {
         runs.iter()
             .find(|run| run["id"] == id && !is_open(run))

@@ -1,0 +1,269 @@
+//! The configurations of `deploy/haproxy` and `deploy/nginx`: two regions of three real backends behind the real programs.
+
+use std::fs;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::received::{ended, launch, measured, until};
+use crate::support::process::{Program, TempFolder};
+
+fn kit(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("deploy")
+        .join(path)
+}
+
+/// A port that is free on every loopback address of the lab.
+fn free_port() -> u16 {
+    let any = TcpListener::bind("0.0.0.0:0").unwrap();
+    any.local_addr().unwrap().port()
+}
+
+/// Two regions of three backends, each with one thread.
+struct Regions {
+    backends: Vec<(String, Program)>,
+    port: u16,
+}
+
+impl Regions {
+    fn start() -> Self {
+        let port = free_port();
+        let backends = [(1, 'a'), (1, 'b'), (1, 'c'), (2, 'a'), (2, 'b'), (2, 'c')]
+            .into_iter()
+            .map(|(region, letter)| {
+                let name = format!("r{region}{letter}");
+                let number = letter as u8 - b'a' + 1;
+                let workload = format!("127.0.{region}.{number}:{port}");
+                let region = format!("region{region}");
+                let program = Program::start(&[
+                    "--dashboard",
+                    "off",
+                    "--workload",
+                    &workload,
+                    "--name",
+                    &name,
+                    "--region",
+                    &region,
+                    "--workload-threads",
+                    "1",
+                ]);
+                (name, program)
+            })
+            .collect();
+        Self { backends, port }
+    }
+
+    fn backend(&self, name: &str) -> &Program {
+        let (_, program) = self
+            .backends
+            .iter()
+            .find(|(known, _)| known == name)
+            .unwrap();
+        program
+    }
+}
+
+/// A balancer that is ended by its pid.
+struct Front {
+    child: Child,
+    address: SocketAddr,
+    _folder: TempFolder,
+}
+
+impl Drop for Front {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Front {
+    /// HAProxy with one of the kit's files, in front of these regions.
+    fn haproxy(file: &str, regions: &Regions) -> Self {
+        let folder = TempFolder::new();
+        let configuration = folder.path().join(file);
+        let text = fs::read_to_string(kit("haproxy").join(file)).unwrap();
+        let port = regions.port.to_string();
+        fs::write(&configuration, text.replace(":8080", &format!(":{port}"))).unwrap();
+        let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
+        let child = Command::new("haproxy")
+            .args(["-db", "-f"])
+            .arg(&configuration)
+            .env("LAB_FRONT", address.to_string())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("scripts/test.sh installs haproxy");
+        Self::listening(child, address, folder)
+    }
+
+    /// nginx likewise, in one process.
+    fn nginx(regions: &Regions) -> Self {
+        let folder = TempFolder::new();
+        let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
+        let text = fs::read_to_string(kit("nginx/global.conf")).unwrap();
+        let text = text
+            .replace(":8080", &format!(":{}", regions.port))
+            .replace("127.0.0.1:8111", &address.to_string());
+        let configuration = folder.path().join("nginx.conf");
+        fs::write(&configuration, text).unwrap();
+        let child = Command::new("nginx")
+            .arg("-p")
+            .arg(folder.path())
+            .arg("-c")
+            .arg(&configuration)
+            .args(["-g", "daemon off; master_process off;"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("scripts/test.sh installs nginx");
+        Self::listening(child, address, folder)
+    }
+
+    fn listening(child: Child, address: SocketAddr, folder: TempFolder) -> Self {
+        let front = Self {
+            child,
+            address,
+            _folder: folder,
+        };
+        let most = Instant::now() + Duration::from_mins(1);
+        while TcpStream::connect(address).is_err() {
+            assert!(Instant::now() < most, "nothing listens on {address}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        front
+    }
+
+    fn plan(&self, rate: u32, count: u32) -> Value {
+        let url = format!("http://{}/?work=light", self.address);
+        json!({"kind": "rate", "url": url, "rate": rate, "num_conns": count})
+    }
+}
+
+/// Replies by region or by backend.
+fn replies(run: &Value, by: &str, name: &str) -> u64 {
+    run["summary"][by][name]["replies"].as_u64().unwrap_or(0)
+}
+
+fn ok(run: &Value) -> u64 {
+    run["summary"]["outcomes"]["ok"].as_u64().unwrap_or(0)
+}
+
+#[test]
+fn the_real_programs_accept_the_files() {
+    for file in ["regional.cfg", "global.cfg", "waterfall.cfg"] {
+        let checked = Command::new("haproxy")
+            .args(["-c", "-f"])
+            .arg(kit("haproxy").join(file))
+            .output()
+            .expect("scripts/test.sh installs haproxy");
+        let said = String::from_utf8_lossy(&checked.stderr);
+        assert!(
+            checked.status.success() && !said.contains("WARNING"),
+            "{file}: {said}"
+        );
+    }
+    let folder = TempFolder::new();
+    let checked = Command::new("nginx")
+        .arg("-t")
+        .arg("-p")
+        .arg(folder.path())
+        .arg("-c")
+        .arg(kit("nginx/global.conf"))
+        .output()
+        .expect("scripts/test.sh installs nginx");
+    assert!(
+        checked.status.success(),
+        "{}",
+        String::from_utf8_lossy(&checked.stderr)
+    );
+}
+
+#[test]
+fn a_region_overflows_into_the_other_and_a_dead_one_is_left() {
+    let regions = Regions::start();
+    let here = Program::start(&[]);
+
+    // One region: each of its backends in turn, and one that drains loses nothing.
+    let regional = Front::haproxy("regional.cfg", &regions);
+    let run = measured(&here, &regional.plan(20, 30));
+    assert_eq!(ok(&run), 30, "{run:#}");
+    for name in ["r1a", "r1b", "r1c"] {
+        assert_eq!(replies(&run, "served_by", name), 10, "{run:#}");
+    }
+    drop(regional);
+
+    // Slots in order: with one request at a time only the first server has work.
+    let waterfall = Front::haproxy("waterfall.cfg", &regions);
+    let run = measured(&here, &waterfall.plan(2, 6));
+    assert_eq!(replies(&run, "served_by", "r1a"), 6, "{run:#}");
+    drop(waterfall);
+
+    // Two regions with a cap of ten: below it nothing spills, at twice the cap about half does.
+    let global = Front::haproxy("global.cfg", &regions);
+    let run = measured(&here, &global.plan(6, 24));
+    assert_eq!(replies(&run, "regions", "region1"), 24, "{run:#}");
+    let run = measured(&here, &global.plan(20, 100));
+    assert_eq!(ok(&run), 100, "{run:#}");
+    let (near, far) = (
+        replies(&run, "regions", "region1"),
+        replies(&run, "regions", "region2"),
+    );
+    assert!(
+        near >= 30 && far >= 30 && near + far == 100,
+        "{near} and {far}: {run:#}"
+    );
+
+    // A backend that is told to end under load finishes what it has.
+    let id = launch(&here, &global.plan(8, 48));
+    wait_for_progress(&here, id);
+    regions.backend("r1b").signal("TERM");
+    let run = ended(&here, id);
+    assert_eq!(ok(&run), 48, "{run:#}");
+
+    // The rest of the region dies at once: few are lost, the other region takes over.
+    let id = launch(&here, &global.plan(20, 160));
+    wait_for_progress(&here, id);
+    for name in ["r1a", "r1c"] {
+        regions.backend(name).signal("KILL");
+    }
+    let run = ended(&here, id);
+    assert!(ok(&run) >= 150, "{run:#}");
+    let run = measured(&here, &global.plan(8, 16));
+    assert_eq!(replies(&run, "regions", "region2"), 16, "{run:#}");
+}
+
+#[test]
+fn nginx_spills_above_its_cap_and_leaves_a_dead_region() {
+    let regions = Regions::start();
+    let here = Program::start(&[]);
+    let front = Front::nginx(&regions);
+    let run = measured(&here, &front.plan(20, 80));
+    assert_eq!(ok(&run), 80, "{run:#}");
+    let (near, far) = (
+        replies(&run, "regions", "region1"),
+        replies(&run, "regions", "region2"),
+    );
+    assert!(
+        near >= 20 && far >= 20 && near + far == 80,
+        "{near} and {far}: {run:#}"
+    );
+    for name in ["r1a", "r1b", "r1c"] {
+        regions.backend(name).signal("KILL");
+    }
+    let run = measured(&here, &front.plan(8, 24));
+    assert_eq!(replies(&run, "regions", "region2"), 24, "{run:#}");
+}
+
+/// Until a tenth of the run is over.
+fn wait_for_progress(program: &Program, id: i64) {
+    until(program, "under way", |runs| {
+        runs.iter()
+            .find(|run| run["id"] == id && run["progress"]["done"].as_f64() >= Some(0.1))
+            .cloned()
+    });
+}
