@@ -259,6 +259,117 @@ fn nginx_spills_above_its_cap_and_leaves_a_dead_region() {
     assert_eq!(replies(&run, "regions", "region2"), 24, "{run:#}");
 }
 
+/// The lab's script, with ports and a folder of its own; dropping it ends what it started.
+struct Script {
+    folder: TempFolder,
+    port: String,
+    fronts: [String; 3],
+}
+
+impl Drop for Script {
+    fn drop(&mut self) {
+        let _ = self.run("down");
+    }
+}
+
+impl Script {
+    fn new() -> Self {
+        let address = || format!("127.0.0.1:{}", free_port());
+        Self {
+            folder: TempFolder::new(),
+            port: free_port().to_string(),
+            fronts: [address(), address(), address()],
+        }
+    }
+
+    fn state(&self) -> PathBuf {
+        self.folder.path().join("lab")
+    }
+
+    /// Whether the script succeeds, and all that it prints.
+    fn run(&self, word: &str) -> (bool, String) {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/lab.sh");
+        // Into a file: what the lab runs on keeps no pipe of this test open.
+        let printed = self.folder.path().join("printed");
+        let file = fs::File::create(&printed).unwrap();
+        let status = Command::new(script)
+            .arg(word)
+            .env("TIDEMARK_BIN", env!("CARGO_BIN_EXE_tidemark"))
+            .env("LAB_STATE", self.state())
+            .env("LAB_PORT", &self.port)
+            .env("LAB_REGIONAL", &self.fronts[0])
+            .env("LAB_GLOBAL", &self.fronts[1])
+            .env("LAB_DASHBOARD", &self.fronts[2])
+            .stdin(Stdio::null())
+            .stdout(file.try_clone().unwrap())
+            .stderr(file)
+            .status()
+            .unwrap();
+        (status.success(), fs::read_to_string(printed).unwrap())
+    }
+
+    /// The processes that it has started.
+    fn pids(&self) -> Vec<u32> {
+        fs::read_dir(self.state())
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| path.extension().is_some_and(|end| end == "pid"))
+            .map(|path| {
+                let text = fs::read_to_string(path).unwrap();
+                text.split(' ').next().unwrap().parse().unwrap()
+            })
+            .collect()
+    }
+}
+
+/// Whether a process still runs; one that waits for its parent to ask does not.
+fn runs(pid: u32) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/stat"))
+        .is_ok_and(|stat| !stat.rsplit(')').next().unwrap().starts_with(" Z"))
+}
+
+#[test]
+fn one_command_brings_the_lab_up_and_another_down() {
+    let lab = Script::new();
+    let (complete, said) = lab.run("status");
+    assert!(!complete && said.contains("0 of 6 backends"), "{said}");
+
+    let (up, said) = lab.run("up");
+    assert!(
+        up && said.contains("6 of 6 backends, 2 of 2 fronts"),
+        "{said}"
+    );
+    let pids = lab.pids();
+    assert_eq!(pids.len(), 9, "six backends, two fronts, a dashboard");
+    assert!(lab.run("status").0);
+    let (again, said) = lab.run("up");
+    assert!(!again && said.contains("already up"), "{said}");
+    assert!(lab.run("status").0, "a second start leaves the first alone");
+
+    let (down, said) = lab.run("down");
+    assert!(down, "{said}");
+    assert!(!pids.iter().any(|&pid| runs(pid)), "{pids:?}");
+    assert!(!lab.state().exists());
+    assert!(!lab.run("status").0);
+}
+
+#[test]
+fn a_lab_that_cannot_come_up_whole_leaves_nothing_behind() {
+    let lab = Script::new();
+    let number = lab.port.parse().unwrap();
+    let _taken = TcpListener::bind(SocketAddr::from(([127, 0, 2, 2], number))).unwrap();
+    let (up, said) = lab.run("up");
+    assert!(!up && said.contains("r2b ended"), "{said}");
+    assert!(!lab.state().exists());
+
+    let _front = TcpListener::bind(&lab.fronts[0]).unwrap();
+    let (up, said) = lab.run("up");
+    assert!(
+        !up && said.contains(&format!("{} is taken", lab.fronts[0])),
+        "{said}"
+    );
+}
+
 /// Until a tenth of the run is over.
 fn wait_for_progress(program: &Program, id: i64) {
     until(program, "under way", |runs| {
