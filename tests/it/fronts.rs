@@ -149,6 +149,15 @@ fn replies(run: &Value, by: &str, name: &str) -> u64 {
     run["summary"][by][name]["replies"].as_u64().unwrap_or(0)
 }
 
+/// Each region answered this many at least, and both together all.
+fn both_regions(run: &Value, least: u64, all: u64) {
+    let [near, far] = ["region1", "region2"].map(|region| replies(run, "regions", region));
+    assert!(
+        near >= least && far >= least && near + far == all,
+        "{near} and {far}: {run:#}"
+    );
+}
+
 fn ok(run: &Value) -> u64 {
     run["summary"]["outcomes"]["ok"].as_u64().unwrap_or(0)
 }
@@ -209,14 +218,7 @@ fn a_region_overflows_into_the_other_and_a_dead_one_is_left() {
     assert_eq!(replies(&run, "regions", "region1"), 24, "{run:#}");
     let run = measured(&here, &global.plan(20, 100));
     assert_eq!(ok(&run), 100, "{run:#}");
-    let (near, far) = (
-        replies(&run, "regions", "region1"),
-        replies(&run, "regions", "region2"),
-    );
-    assert!(
-        near >= 30 && far >= 30 && near + far == 100,
-        "{near} and {far}: {run:#}"
-    );
+    both_regions(&run, 30, 100);
 
     // A backend that is told to end under load finishes what it has.
     let id = launch(&here, &global.plan(8, 48));
@@ -244,14 +246,7 @@ fn nginx_spills_above_its_cap_and_leaves_a_dead_region() {
     let front = Front::nginx(&regions);
     let run = measured(&here, &front.plan(20, 80));
     assert_eq!(ok(&run), 80, "{run:#}");
-    let (near, far) = (
-        replies(&run, "regions", "region1"),
-        replies(&run, "regions", "region2"),
-    );
-    assert!(
-        near >= 20 && far >= 20 && near + far == 80,
-        "{near} and {far}: {run:#}"
-    );
+    both_regions(&run, 20, 80);
     for name in ["r1a", "r1b", "r1c"] {
         regions.backend(name).signal("KILL");
     }
