@@ -81,6 +81,8 @@ pub enum Place {
     Compare,
     /// Peers.
     Peers,
+    /// Guides and what belongs to them.
+    Guides,
     /// The API reference.
     Api,
 }
@@ -149,13 +151,14 @@ impl Frame {
     }
 
     /// The navigation.
-    pub fn links(&self) -> [Link; 6] {
+    pub fn links(&self) -> [Link; 7] {
         [
             ("/runs/new", "New run", Place::New),
             ("/runs", "Runs", Place::Runs),
             ("/experiments", "Experiments", Place::Experiments),
             ("/compare", "Compare", Place::Compare),
             ("/peers", "Peers", Place::Peers),
+            ("/commands", "Cloud", Place::Guides),
             ("/api", "API", Place::Api),
         ]
         .map(|(href, word, place)| Link {

@@ -2,6 +2,7 @@
 
 pub mod api_page;
 pub mod assets;
+pub mod commands;
 pub mod compare;
 pub mod context;
 pub mod download;
@@ -93,6 +94,8 @@ pub fn router(state: AppState) -> Router {
         .route("/selftest", get(selftest::show).post(selftest::start))
         .route("/selftest/live", get(selftest::live))
         .route("/selftest/cancel", post(selftest::cancel))
+        .route("/commands", get(commands::show))
+        .route("/commands/{file}", get(commands::file))
         .route("/api", get(api_page::show))
         .route("/theme", post(theme::set))
         .route(picture::PATH, get(picture::serve))

@@ -1,6 +1,7 @@
 //! What leaves the program as text: the report forms of iperf, httperf, siege, ping and curl, CSV, and percentile files.
 
 mod balancer;
+mod commands;
 pub mod csv;
 mod curl;
 mod flat;
@@ -20,6 +21,7 @@ mod selftest;
 mod siege;
 
 pub use balancer::{Backend, Balancer, Held, balancer_text};
+pub use commands::{Commands, Lab, Wanted};
 pub use curl::{Expanded, FETCH_REPORT, expand, fetch_text};
 pub use flat::flatten;
 pub use flow_csv::{

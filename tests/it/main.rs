@@ -17,6 +17,7 @@ mod browser;
 mod capacity;
 mod chart;
 mod chart_runs;
+mod commands;
 mod compare;
 mod crash;
 mod experiment_charts;

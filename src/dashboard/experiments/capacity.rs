@@ -67,6 +67,8 @@ pub struct SearchView {
     pub settings: Vec<BalancerText>,
     /// Why there are none.
     pub no_settings: String,
+    /// Requests a second for each instance, as the commands page takes it; empty where none is suggested.
+    pub rate: String,
     /// Further sentences.
     pub notes: Vec<String>,
 }
@@ -245,6 +247,10 @@ pub fn view(
             .map(|trial| row(capacity, trial))
             .collect(),
         notes: capacity.notes.clone(),
+        rate: capacity
+            .suggested_max_rate_per_instance
+            .map(words::plain)
+            .unwrap_or_default(),
         ..SearchView::default()
     };
     if is_loss {
