@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
+use crate::guard::Access;
 use crate::minute::Minute;
 use crate::net::sys;
 use crate::store::Store;
@@ -24,6 +25,8 @@ pub struct AppState {
     pub minute: Minute,
     /// The workload of this process; `None` when it is off.
     pub workload: Option<Arc<Workload>>,
+    /// Who is logged in.
+    pub access: Arc<Access>,
     /// What is known about this node.
     pub node: Arc<NodeFacts>,
     /// When the program started.

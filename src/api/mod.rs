@@ -25,6 +25,7 @@ use axum::routing::{MethodRouter, any, delete, get, patch, post};
 use tokio::sync::Semaphore;
 
 use self::problem::Problem;
+use crate::guard::Visitor;
 use crate::serve::Peer;
 use crate::state::AppState;
 
@@ -504,8 +505,12 @@ async fn nothing_here(method: Method, request: Request) -> Problem {
     )
 }
 
-/// Who calls: where the connection comes from, since there is no login.
+/// Who calls: `api 127.0.0.1`, or `api admin at 10.0.0.7` where there is login.
 fn actor(request: &Request) -> String {
+    let visitor = Visitor::of(request.extensions());
+    if visitor.login {
+        return format!("api {}", visitor.name());
+    }
     match request.extensions().get::<Peer>() {
         Some(Peer(address)) => format!("api {}", address.ip().to_canonical()),
         None => "api".to_owned(),

@@ -30,7 +30,12 @@ pub(super) fn describe(calls: &[Call]) -> Value {
         },
         "servers": [{ "url": "/" }],
         "paths": paths,
-        "components": { "schemas": schemas },
+        "components": {
+            "schemas": schemas,
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+        // Without a token where the dashboard asks for none.
+        "security": [{"token": []}, {}],
     })
 }
 

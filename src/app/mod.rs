@@ -3,6 +3,7 @@
 mod backend;
 pub(crate) mod data;
 mod listeners;
+mod login;
 pub mod logs;
 
 use std::io;
@@ -75,6 +76,7 @@ pub fn serve(config: &Config) -> Result<(), Failure> {
     let _folder = DataFolder::open(&config.data)?;
     let listeners = Listeners::bind(config)?;
     let store = Store::open(&config.data).map_err(|error| Failure::other(error.to_string()))?;
+    let access = login::access(config, &addresses(&listeners.dashboard))?;
     say_what_is_off(config);
 
     // Pages and API have two threads; renders, the workload's HTTP and running tests have their own.
@@ -114,11 +116,12 @@ pub fn serve(config: &Config) -> Result<(), Failure> {
             }
         }
         let ready = listeners::with_receivers(&ready, &receivers[0], &receivers[1]);
-        let guard = GuardConfig::new(
+        let mut guard = GuardConfig::new(
             &facts.dashboard,
             &config.allow_hosts,
             config.public_url.as_ref(),
         );
+        guard.access = access;
         let state = AppState {
             store: store.clone(),
             supervisor: supervisor.clone(),
@@ -128,6 +131,7 @@ pub fn serve(config: &Config) -> Result<(), Failure> {
                 backend::pictures(config.node.name.clone()),
             ),
             workload: workload.clone(),
+            access: Arc::clone(&guard.access),
             node: Arc::new(facts),
             started,
         };

@@ -239,13 +239,21 @@ pub struct ServeFlags {
     /// Ready-made settings instead of the six above.
     #[arg(long, env = "TIDEMARK_WORKLOAD_PRESET", value_enum)]
     pub workload_preset: Option<PresetFlag>,
-    /// Login token (there is no login in this version: refused).
+    /// Login token; with it the dashboard asks for login on loopback too.
     #[arg(long, env = "TIDEMARK_TOKEN", hide_env_values = true)]
     pub token: Option<String>,
-    /// File with the login token (refused likewise).
+    /// File with the login token [default elsewhere than on loopback: `token` in the data folder, made at the first start].
     #[arg(long, env = "TIDEMARK_TOKEN_FILE", value_name = "FILE")]
     pub token_file: Option<PathBuf>,
-    /// Token that may only read (refused likewise).
+    /// Token that may read, and start and stop tests, and no more.
+    #[arg(
+        long,
+        env = "TIDEMARK_LAUNCH_TOKEN",
+        hide_env_values = true,
+        value_name = "TOKEN"
+    )]
+    pub launch_token: Option<String>,
+    /// Token that may only read.
     #[arg(
         long,
         env = "TIDEMARK_VIEW_TOKEN",
@@ -253,7 +261,7 @@ pub struct ServeFlags {
         value_name = "TOKEN"
     )]
     pub view_token: Option<String>,
-    /// Pages readable without login (refused likewise).
+    /// Pages readable without login (not built into this version: refused).
     #[arg(long, env = "TIDEMARK_PUBLIC_READ")]
     pub public_read: bool,
     /// Further host names under which the dashboard answers.

@@ -62,6 +62,8 @@ pub struct Config {
     pub allow_hosts: Vec<String>,
     /// The address that people use when a proxy stands in front.
     pub public_url: Option<url::Url>,
+    /// The tokens that open the dashboard.
+    pub login: Login,
     /// Proxies whose `X-Forwarded-For` is believed.
     pub trusted_proxies: Vec<Cidr>,
     /// Where tests may be sent beside loopback and peers.
@@ -84,6 +86,41 @@ impl Config {
     /// The largest tests that a person may start.
     pub const fn caps(&self) -> &Caps {
         &self.limits.caps
+    }
+}
+
+/// The tokens that open the dashboard, as far as the flags say.
+#[derive(Clone, Default)]
+pub struct Login {
+    /// The one that may do everything.
+    pub token: Option<String>,
+    /// Where that one is read from.
+    pub token_file: Option<PathBuf>,
+    /// The one that may start tests.
+    pub launch_token: Option<String>,
+    /// The one that may read.
+    pub view_token: Option<String>,
+}
+
+impl std::fmt::Debug for Login {
+    /// Nothing of the tokens themselves.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Login")
+            .field("token", &self.token.is_some())
+            .field("token_file", &self.token_file)
+            .field("launch_token", &self.launch_token.is_some())
+            .field("view_token", &self.view_token.is_some())
+            .finish()
+    }
+}
+
+impl Login {
+    /// Whether the flags ask for login.
+    pub const fn is_asked_for(&self) -> bool {
+        self.token.is_some()
+            || self.token_file.is_some()
+            || self.launch_token.is_some()
+            || self.view_token.is_some()
     }
 }
 
@@ -200,20 +237,15 @@ fn one_line(message: &str) -> String {
 }
 
 fn serve(flags: ServeFlags) -> Result<Config, String> {
-    refuse_login(&flags)?;
+    if flags.public_read {
+        return Err(
+            "--public-read is not built into this version: leave it out, and give readers a --view-token.".to_owned(),
+        );
+    }
     let dashboard = listeners("--dashboard", &flags.dashboard)?;
     let workload = listeners("--workload", &flags.workload)?;
     let receiver = listeners("--receiver", &flags.receiver)?;
     let receiver3 = listeners("--receiver3", &flags.receiver3)?;
-    if let Some(address) = dashboard
-        .iter()
-        .find(|address| !address.ip().to_canonical().is_loopback())
-    {
-        return Err(format!(
-            "--dashboard {address} is not a loopback address, and without login the dashboard stays on one: use --dashboard 127.0.0.1:{} and reach it through a tunnel.",
-            address.port()
-        ));
-    }
     if dashboard.is_empty() && workload.is_empty() && receiver.is_empty() && receiver3.is_empty() {
         return Err(
             "--dashboard, --workload, --receiver and --receiver3 off together leave nothing to serve.".to_owned(),
@@ -248,6 +280,12 @@ fn serve(flags: ServeFlags) -> Result<Config, String> {
         receiver3,
         allow_hosts: flags.allow_host,
         public_url: flags.public_url,
+        login: login(
+            flags.token,
+            flags.token_file,
+            flags.launch_token,
+            flags.view_token,
+        )?,
         trusted_proxies: flags.trusted_proxy,
         allow: flags.allow,
         accept_from: flags.accept_from,
@@ -258,20 +296,46 @@ fn serve(flags: ServeFlags) -> Result<Config, String> {
     })
 }
 
-/// There is no login yet, so whoever asks for one must not get an open dashboard.
-fn refuse_login(flags: &ServeFlags) -> Result<(), String> {
-    let given = [
-        ("--token", flags.token.is_some()),
-        ("--token-file", flags.token_file.is_some()),
-        ("--view-token", flags.view_token.is_some()),
-        ("--public-read", flags.public_read),
-    ];
-    match given.into_iter().find(|(_, given)| *given) {
-        Some((flag, _)) => Err(format!(
-            "{flag} needs login, which is not built into this version: leave it out and keep the dashboard on a loopback address."
-        )),
-        None => Ok(()),
+/// The tokens, each of which must fit into a header.
+fn login(
+    token: Option<String>,
+    token_file: Option<PathBuf>,
+    launch_token: Option<String>,
+    view_token: Option<String>,
+) -> Result<Login, String> {
+    if token.is_some() && token_file.is_some() {
+        return Err("--token and --token-file are both given: leave one out.".to_owned());
     }
+    let given = [
+        ("--token", &token),
+        ("--launch-token", &launch_token),
+        ("--view-token", &view_token),
+    ];
+    for (flag, value) in given {
+        if let Some(value) = value {
+            is_token(value).map_err(|why| format!("{flag} {why}."))?;
+        }
+    }
+    Ok(Login {
+        token,
+        token_file,
+        launch_token,
+        view_token,
+    })
+}
+
+/// Whether a header can carry this text as a token.
+///
+/// # Errors
+/// What is wrong with it, to follow the name of where it comes from.
+pub fn is_token(text: &str) -> Result<(), &'static str> {
+    if text.is_empty() {
+        return Err("is empty, and an empty token would let everybody in");
+    }
+    if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err("has a character that is no visible ASCII one, so no header can carry it");
+    }
+    Ok(())
 }
 
 fn listeners(flag: &str, values: &[Listen]) -> Result<Vec<SocketAddr>, String> {

@@ -113,17 +113,15 @@ fn what_cannot_be_is_one_line_that_names_the_flag() {
         }
         other => panic!("{line}: {other:?}"),
     };
-    check("--dashboard 0.0.0.0:8080", "--dashboard");
-    check("--dashboard [::]:8080", "--dashboard");
     check("--dashboard nowhere", "--dashboard");
     check("--dashboard off,127.0.0.1:0", "--dashboard");
     check(
         "--dashboard off --workload off --receiver off --receiver3 off",
         "--workload",
     );
-    check("--token secret", "--token");
-    check("--token-file /tmp/token", "--token-file");
-    check("--view-token secret", "--view-token");
+    check("--token abc --token-file f", "--token-file");
+    check("--token=", "--token");
+    check("--view-token=ä", "--view-token");
     check("--public-read", "--public-read");
     check("--public-url ftp://x/", "--public-url");
     check("--public-url nonsense", "--public-url");

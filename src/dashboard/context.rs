@@ -4,6 +4,7 @@ use axum::extract::{FromRequestParts, OriginalUri};
 use axum::http::request::Parts;
 
 use crate::dashboard::frame::{Frame, Theme};
+use crate::guard::Visitor;
 use crate::state::{AppState, NodeFacts};
 
 /// The request as the frame of a page sees it.
@@ -14,12 +15,25 @@ pub struct Visit {
     query: String,
     node: String,
     facts: Vec<String>,
+    visitor: Visitor,
 }
 
 impl Visit {
     /// The frame of the page that answers it.
     pub fn frame(&self) -> Frame {
-        Frame::new(&self.node, self.facts.clone(), self.theme, &self.back)
+        let mut frame = Frame::new(&self.node, self.facts.clone(), self.theme, &self.back);
+        frame.logged_in = self.visitor.login && self.visitor.scope.is_some();
+        frame
+    }
+
+    /// Who asks.
+    pub const fn visitor(&self) -> &Visitor {
+        &self.visitor
+    }
+
+    /// Who asks, in a word for what is kept.
+    pub fn actor(&self) -> String {
+        self.visitor.name()
     }
 
     /// The query as it came, without the question mark.
@@ -52,6 +66,7 @@ impl FromRequestParts<AppState> for Visit {
             query: uri.query().unwrap_or_default().to_owned(),
             node: state.node.name.clone(),
             facts: facts(&state.node),
+            visitor: Visitor::of(&parts.extensions),
         })
     }
 }

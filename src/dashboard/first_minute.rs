@@ -206,7 +206,7 @@ pub async fn start(
         Ok(pace) => pace,
         Err(sentence) => return refused(sentence),
     };
-    match state.minute.start(pace, "local".to_owned()).await {
+    match state.minute.start(pace, visit.actor()).await {
         // A second press of the button shows the one that was begun by the first.
         Ok(()) | Err(MinuteRefused::Busy) => Redirect::to(PLACE).into_response(),
         Err(other) => refused(other.to_string()),

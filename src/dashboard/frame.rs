@@ -120,6 +120,8 @@ pub struct Frame {
     pub script: String,
     /// The mark's address.
     pub mark: String,
+    /// Whether there is a session to leave.
+    pub logged_in: bool,
     /// Whether a browser without JavaScript loads the page again by itself.
     pub reloads: bool,
 }
@@ -138,6 +140,7 @@ impl Frame {
             style: assets::style_path(),
             script: assets::script_path(),
             mark: assets::mark_path(),
+            logged_in: false,
             reloads: false,
         }
     }

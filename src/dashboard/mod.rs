@@ -16,6 +16,7 @@ pub mod home;
 pub mod import;
 pub mod launch;
 pub mod lines;
+pub mod login;
 pub mod peers;
 pub mod picture;
 pub mod receivers;
@@ -97,6 +98,8 @@ pub fn router(state: AppState) -> Router {
         .route("/commands", get(commands::show))
         .route("/commands/{file}", get(commands::file))
         .route("/api", get(api_page::show))
+        .route("/login", get(login::show).post(login::submit))
+        .route("/logout", post(login::leave))
         .route("/theme", post(theme::set))
         .route(picture::PATH, get(picture::serve))
         .route("/static/{name}", get(assets::serve))

@@ -276,9 +276,13 @@ pub async fn allow(
         Err(trouble) => return trouble.answer(visit.frame()),
     };
     let address = values.get("address").cloned().unwrap_or_default();
-    if peers::add(&state, &peers::minimal(&address, &address, false))
-        .await
-        .is_ok()
+    if peers::add(
+        &state,
+        &peers::minimal(&address, &address, false),
+        &visit.actor(),
+    )
+    .await
+    .is_ok()
     {
         return Redirect::to(PLACE).into_response();
     }

@@ -33,7 +33,7 @@ pub async fn set(
 }
 
 /// Only a path on this server is gone back to.
-fn local(back: &str) -> &str {
+pub(super) fn local(back: &str) -> &str {
     let plain = back.starts_with('/')
         && !back.starts_with("//")
         && back.len() < 2000

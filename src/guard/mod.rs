@@ -1,5 +1,7 @@
 //! Who may ask the dashboard for what, and where tests may be sent.
 
+mod access;
+mod book;
 pub mod cidr;
 mod deadline;
 mod headers;
@@ -18,6 +20,8 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use tower_http::catch_panic::CatchPanicLayer;
 
+pub use self::access::{Access, Opened, Visitor, secret};
+pub use self::book::{Denied, Scope};
 pub use self::host::Hosts;
 
 /// What [`secure`] needs to know.
@@ -25,6 +29,8 @@ pub use self::host::Hosts;
 pub struct GuardConfig {
     /// The host names that the dashboard answers to.
     pub hosts: Hosts,
+    /// Who may do what.
+    pub access: Arc<Access>,
     /// From a request's head to the head of its reply, its body included; what streams afterwards may take its time.
     pub handler_limit: Duration,
 }
@@ -38,6 +44,7 @@ impl GuardConfig {
     ) -> Self {
         Self {
             hosts: Hosts::new(bound, allow_hosts, public_url),
+            access: Access::open(),
             handler_limit: Duration::from_secs(10),
         }
     }
@@ -45,12 +52,13 @@ impl GuardConfig {
 
 /// Puts the dashboard's rules around a router; the first layer here is the last to see a request.
 ///
-/// `/healthz` answers whatever host it is asked for and says nothing but `ok`.
+/// `/healthz` answers whatever host it is asked for, without login, and says nothing but `ok`.
 pub fn secure(router: Router, config: GuardConfig) -> Router {
     let config = Arc::new(config);
     router
         .layer(from_fn_with_state(Arc::clone(&config), deadline::bound))
         .layer(from_fn_with_state(Arc::clone(&config), origin::same_site))
+        .layer(from_fn_with_state(Arc::clone(&config), access::check))
         .layer(CatchPanicLayer::custom(panicked))
         .layer(from_fn(deadline::limit_body))
         .layer(from_fn_with_state(config, host::known))

@@ -154,17 +154,18 @@ fn what_cannot_start_says_why_in_one_line_and_by_its_exit_status() {
     };
     let quiet = ["--workload", "127.0.0.1:0", "--data", &data];
     let with = |more: &[&'static str]| [more, &quiet[..]].concat();
+    check(&with(&["--token", ""]), 2, &["--token"]);
+    check(&with(&["--view-token", "a b"]), 2, &["--view-token"]);
     check(
-        &with(&["--dashboard", "0.0.0.0:0"]),
+        &with(&["--token", "abc", "--token-file", "f"]),
         2,
-        &["--dashboard", "loopback"],
+        &["--token", "--token-file"],
     );
     check(
-        &with(&["--dashboard", "[::]:0"]),
+        &with(&["--token-file", "/no/such/file"]),
         2,
-        &["--dashboard", "login"],
+        &["--token-file", "no such file"],
     );
-    check(&with(&["--token", "abc"]), 2, &["--token"]);
     check(&with(&["--public-read"]), 2, &["--public-read"]);
     check(&with(&["--no-such-flag"]), 2, &["--no-such-flag"]);
     check(

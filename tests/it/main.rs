@@ -41,6 +41,7 @@ mod iperf2_wire;
 mod iperf3_wire;
 mod kits;
 mod limits;
+mod login;
 mod pages;
 mod path;
 mod ping;

@@ -181,7 +181,7 @@ pub async fn submit(
         note: text("note"),
         tags: launch::tags(&text("tags")),
         objectives,
-        actor: "local".to_owned(),
+        actor: visit.actor(),
         form_token,
     };
     if action == "check" {

@@ -45,13 +45,7 @@ pub async fn submit(visit: Visit, Shared(state): Shared<AppState>, request: Requ
         .and_then(|kind| kind.to_str().ok())
         .unwrap_or_default()
         .to_owned();
-    let actor = request
-        .extensions()
-        .get::<crate::serve::Peer>()
-        .map_or_else(
-            || "dashboard".to_owned(),
-            |peer| format!("dashboard {}", peer.0.ip().to_canonical()),
-        );
+    let actor = visit.actor();
     let Ok(body) = axum::body::to_bytes(request.into_body(), LONGEST_FORM).await else {
         let wrong = "The text is longer than 8 MiB, or ended early.".to_owned();
         return answer(

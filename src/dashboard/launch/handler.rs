@@ -171,7 +171,7 @@ pub async fn submit(
         note: filled.values.get("note").cloned().unwrap_or_default(),
         tags: tags(filled.values.get("tags").map_or("", String::as_str)),
         objectives,
-        actor: "local".to_owned(),
+        actor: visit.actor(),
         origin: Origin::Local,
         form_token: token,
         member: None,
@@ -184,7 +184,7 @@ pub async fn submit(
         return answer(&visit, &state, filled, outcome).await;
     }
     if action == "register"
-        && let Err(unregistered) = register(&state, &filled.values).await
+        && let Err(unregistered) = register(&visit, &state, &filled.values).await
     {
         outcome.status = StatusCode::UNPROCESSABLE_ENTITY;
         outcome.faults.extend(unregistered.fault);
@@ -277,12 +277,12 @@ struct Unregistered {
 }
 
 /// Registers the target that the form offers.
-async fn register(state: &AppState, values: &Values) -> Result<(), Unregistered> {
+async fn register(visit: &Visit, state: &AppState, values: &Values) -> Result<(), Unregistered> {
     let text = |name: &str| values.get(name).cloned().unwrap_or_default();
     let mut offer = offer(&text("peer_address"));
     offer.name = text("peer_name");
     let wanted = peers::minimal(&offer.name, &offer.address, text("confirm_public") == "on");
-    match peers::add(state, &wanted).await {
+    match peers::add(state, &wanted, &visit.actor()).await {
         Ok(()) => Ok(()),
         Err(faults) => {
             offer.unconfirmed = faults.iter().any(|(field, _)| field == "confirm_public");

@@ -109,7 +109,7 @@ pub async fn create(
     };
     let (record, mut faults) = form::record(&values);
     if faults.is_empty() {
-        match add(&state, &record).await {
+        match add(&state, &record, &visit.actor()).await {
             Ok(()) => return Redirect::to("/peers").into_response(),
             Err(found) => faults = found,
         }
@@ -139,7 +139,8 @@ pub async fn change(
     };
     let (record, mut faults) = form::record(&values);
     if faults.is_empty() {
-        match state.supervisor.change_peer(&name, &record, "local").await {
+        let actor = visit.actor();
+        match state.supervisor.change_peer(&name, &record, &actor).await {
             Ok(_) => return Redirect::to("/peers").into_response(),
             Err(PeerError::Missing) => return unknown(&visit, &name),
             Err(PeerError::Storage(error)) => {
@@ -212,8 +213,12 @@ pub async fn check(
 ///
 /// # Errors
 /// Field and message where it cannot be registered.
-pub async fn add(state: &AppState, record: &Value) -> Result<(), Vec<(String, String)>> {
-    match state.supervisor.register_peer(record, "local").await {
+pub async fn add(
+    state: &AppState,
+    record: &Value,
+    actor: &str,
+) -> Result<(), Vec<(String, String)>> {
+    match state.supervisor.register_peer(record, actor).await {
         Ok(_) => Ok(()),
         Err(PeerError::Invalid(errors)) => Err(form::faults(errors)),
         Err(PeerError::NameTaken) => Err(taken()),

@@ -229,6 +229,7 @@ impl Notebook {
             store,
             supervisor,
             workload: None,
+            access: tidemark::guard::Access::open(),
             node: Arc::new(NodeFacts {
                 name: "bench".into(),
                 ..NodeFacts::default()

@@ -104,6 +104,7 @@ impl Pages {
             store,
             supervisor,
             workload: None,
+            access: tidemark::guard::Access::open(),
             node: Arc::new(NodeFacts {
                 name: "eu-a".into(),
                 vcpus: Some(4),
