@@ -12,6 +12,7 @@ mod facts;
 mod fetch;
 mod first_minute;
 mod flow;
+mod guide;
 mod labels;
 mod latency_histogram;
 mod latency_over_time;
@@ -37,6 +38,7 @@ pub use experiment::{
 };
 pub use first_minute::{MinuteStep, first_minute_figure};
 pub use flow::{FlowChartInput, FlowRun, flow_figure, flow_figures, flow_file, flow_live};
+pub use guide::guide_figure;
 pub use selftest::self_test_figures;
 pub use text::clean;
 pub use theme::{Drawing, Svg, Theme};

@@ -161,7 +161,7 @@ impl Frame {
             ("/experiments", "Experiments", Place::Experiments),
             ("/compare", "Compare", Place::Compare),
             ("/peers", "Peers", Place::Peers),
-            ("/commands", "Cloud", Place::Guides),
+            ("/guides", "Guides", Place::Guides),
             ("/api", "API", Place::Api),
         ]
         .map(|(href, word, place)| Link {

@@ -9,6 +9,7 @@ use crate::dashboard::context::{self, Visit};
 use crate::dashboard::error::Trouble;
 use crate::dashboard::first_minute::{self, Track};
 use crate::dashboard::frame::{Frame, Place, page};
+use crate::dashboard::guides;
 use crate::dashboard::launch;
 use crate::dashboard::lines::{self, Line};
 use crate::dashboard::picture;
@@ -39,6 +40,7 @@ struct HomePage {
     examples: Vec<Example>,
     hosts: Vec<(String, String)>,
     token: String,
+    guides: Vec<guides::Line>,
     receivers: Vec<Panel>,
     node: Vec<NodeLine>,
     self_test: String,
@@ -122,6 +124,7 @@ async fn make(visit: &Visit, state: &AppState) -> Result<HomePage, Trouble> {
         examples: examples(state),
         hosts: launch::page::hosts(&registered),
         token: launch::token(),
+        guides: guides::lines(),
         receivers: receivers::panels(state),
         node: node(state, peers),
         self_test: state

@@ -2,6 +2,7 @@
 
 pub mod api_page;
 pub mod assets;
+pub mod balancer;
 pub mod commands;
 pub mod compare;
 pub mod context;
@@ -11,6 +12,7 @@ pub mod experiments;
 pub mod fields;
 pub mod first_minute;
 pub mod frame;
+pub mod guides;
 pub mod history;
 pub mod home;
 pub mod import;
@@ -95,6 +97,10 @@ pub fn router(state: AppState) -> Router {
         .route("/selftest", get(selftest::show).post(selftest::start))
         .route("/selftest/live", get(selftest::live))
         .route("/selftest/cancel", post(selftest::cancel))
+        .route("/guides", get(guides::list))
+        .route("/guides/{slug}", get(guides::show))
+        .route("/balancer", get(balancer::show))
+        .route("/balancer/{word}", get(balancer::text))
         .route("/commands", get(commands::show))
         .route("/commands/{file}", get(commands::file))
         .route("/api", get(api_page::show))

@@ -10,6 +10,7 @@ pub mod first_minute;
 pub mod flow;
 pub mod flow_series;
 pub mod fold;
+pub mod guide;
 pub mod import;
 pub mod objective;
 pub mod outcome;

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::allowed::Allowed;
 use crate::measure::search::Capacity;
 use crate::measure::units::{ms_text, significant};
 
@@ -57,6 +58,16 @@ pub struct Backend {
     pub zone: Option<String>,
     /// What it may send at most in bit/s, where that is documented.
     pub cap_bits_per_second: Option<f64>,
+    /// Requests a second that it is allowed, where no search found what it holds.
+    pub allowed: Option<Allowed>,
+}
+
+/// What every server is allowed together; `None` unless each one's rate is known.
+fn allowed(backends: &[Backend]) -> Option<f64> {
+    backends
+        .iter()
+        .map(|one| Some(one.allowed.as_ref()?.per_s))
+        .sum()
 }
 
 /// What an instance holds, as far as it is known.
@@ -110,7 +121,9 @@ pub fn balancer_text(
     if backends.is_empty() {
         return Err("There is no server to put behind a balancer.".to_owned());
     }
-    let capped = backends.iter().any(|one| one.cap_bits_per_second.is_some());
+    let capped = backends
+        .iter()
+        .any(|one| one.cap_bits_per_second.is_some() || one.allowed.is_some());
     if held.is_none() && !capped {
         return Err(
             "No rate is known that an instance holds with random arrivals, and no peer has a cap: there is nothing to set."
@@ -154,6 +167,27 @@ fn head(source: &str, held: Option<&Held>, backends: &[Backend]) -> String {
             "a tenth is kept back, since the bound is known to about that and traffic comes in bursts"
         };
         line(&mut text, &format!("# Margin: {why}."));
+    } else if backends.iter().any(|one| one.allowed.is_some()) {
+        for (index, backend) in backends.iter().enumerate() {
+            let name = unique(&label(&backend.name, "web"), index, backends.len());
+            let says = match &backend.allowed {
+                Some(allowed) => format!(
+                    "{} requests a second = {}",
+                    allowed.per_s,
+                    comment(&allowed.why)
+                ),
+                None => "nothing is known, so no rate is set for any".to_owned(),
+            };
+            line(&mut text, &format!("# {name}: {says}."));
+        }
+        line(
+            &mut text,
+            "# Margin: a cap counts headers and acknowledgements too, replies come in bursts, and a server's CPU may give out",
+        );
+        line(
+            &mut text,
+            "# long before its network: nothing here was measured. A capacity search finds what an instance holds.",
+        );
     }
     if backends.iter().any(|one| one.cap_bits_per_second.is_some()) {
         line(
@@ -164,8 +198,16 @@ fn head(source: &str, held: Option<&Held>, backends: &[Backend]) -> String {
     text
 }
 
-/// Each backend's cap over the largest; 1 where it has none.
+/// Each backend's rate over the largest, or its cap; 1 where it has none.
 fn shares(backends: &[Backend]) -> Vec<f64> {
+    if allowed(backends).is_some() {
+        let rate = |one: &Backend| one.allowed.as_ref().map_or(0.0, |allowed| allowed.per_s);
+        let most = backends.iter().map(rate).fold(0.0, f64::max);
+        return backends
+            .iter()
+            .map(|one| (rate(one) / most).max(0.01))
+            .collect();
+    }
     let most = backends
         .iter()
         .filter_map(|one| one.cap_bits_per_second)
@@ -223,7 +265,9 @@ fn gcloud(text: &mut String, held: Option<&Held>, backends: &[Backend]) {
         "gcloud compute backend-services update \"$SERVICE\" \"$SCOPE\" \\",
     );
     line(text, "  --health-checks=\"$SERVICE-check\"");
-    for (index, share) in shares(backends).into_iter().enumerate() {
+    // Rates of their own say already how much each group gets.
+    let own = held.is_none() && allowed(backends).is_some();
+    for (index, (backend, share)) in backends.iter().zip(shares(backends)).enumerate() {
         let number = index + 1;
         line(text, "");
         line(
@@ -240,15 +284,18 @@ fn gcloud(text: &mut String, held: Option<&Held>, backends: &[Backend]) {
                 "  --instance-group=\"$GROUP_{number}\" --instance-group-zone=\"$ZONE_{number}\" \\"
             ),
         );
-        if let Some(held) = held {
+        let rate = match (held, &backend.allowed) {
+            (Some(held), _) => Some(held.rate_per_s),
+            (None, Some(allowed)) if own => Some(allowed.per_s),
+            (None, _) => None,
+        };
+        if let Some(rate) = rate {
             line(
                 text,
-                &format!(
-                    "  --balancing-mode=RATE --max-rate-per-instance={} \\",
-                    held.rate_per_s
-                ),
+                &format!("  --balancing-mode=RATE --max-rate-per-instance={rate} \\"),
             );
         }
+        let share = if own { 1.0 } else { share };
         line(text, &format!("  --capacity-scaler={}", hundredths(share)));
     }
 }
@@ -279,20 +326,28 @@ fn haproxy(text: &mut String, held: Option<&Held>, backends: &[Backend]) {
     line(text, "");
     line(text, "frontend web");
     line(text, "    bind :80");
-    if let Some(held) = held {
-        let per_ten = whole((10.0 * held.rate_per_s * backends.len() as f64 + 1e-9).floor()).max(1);
+    let all = match held {
+        Some(held) => Some(held.rate_per_s * backends.len() as f64),
+        None => allowed(backends),
+    };
+    if let Some(all) = all {
+        let per_ten = whole((10.0 * all + 1e-9).floor()).max(1);
+        let sum = match held {
+            Some(held) => format!("10 x {} x {} instances", held.rate_per_s, backends.len()),
+            None => "10 x the sum of the rates above".to_owned(),
+        };
         line(
             text,
             &format!(
-                "    # Variant 1, by rate: at most {per_ten} requests in 10 s = 10 x {} x {} instances; the rest get a 429.",
-                held.rate_per_s,
-                backends.len()
+                "    # Variant 1, by rate: at most {per_ten} requests in 10 s = {sum}; the rest get a 429."
             ),
         );
-        line(
-            text,
-            "    # Leave these three lines out to limit by maxconn alone.",
-        );
+        if held.is_some() {
+            line(
+                text,
+                "    # Leave these three lines out to limit by maxconn alone.",
+            );
+        }
         line(
             text,
             "    stick-table type string len 8 size 1 expire 20s store http_req_rate(10s)",
@@ -347,18 +402,21 @@ fn nginx(text: &mut String, held: Option<&Held>, backends: &[Backend]) {
     line(text, "");
     line(text, "http {");
     let mut burst = 0;
-    if let Some(held) = held {
-        let per_minute =
-            whole((60.0 * held.rate_per_s * backends.len() as f64 + 1e-9).floor()).max(1);
-        burst = held.slots().saturating_mul(backends.len() as u64);
-        line(
-            text,
-            &format!(
-                "    # {per_minute} a minute = 60 x {} x {} instances.",
-                held.rate_per_s,
-                backends.len()
-            ),
-        );
+    let all = match held {
+        Some(held) => Some(held.rate_per_s * backends.len() as f64),
+        None => allowed(backends),
+    };
+    if let Some(all) = all {
+        let per_minute = whole((60.0 * all + 1e-9).floor()).max(1);
+        let sum = if let Some(held) = held {
+            burst = held.slots().saturating_mul(backends.len() as u64);
+            format!("60 x {} x {} instances", held.rate_per_s, backends.len())
+        } else {
+            // What comes in a second may wait.
+            burst = whole(all.ceil()).max(1);
+            "60 x the sum of the rates above".to_owned()
+        };
+        line(text, &format!("    # {per_minute} a minute = {sum}."));
         line(
             text,
             &format!("    limit_req_zone $server_name zone=web:1m rate={per_minute}r/m;"),
@@ -401,7 +459,7 @@ fn nginx(text: &mut String, held: Option<&Held>, backends: &[Backend]) {
     line(text, "        listen 80;");
     line(text, "        server_name web;");
     line(text, "        location / {");
-    if held.is_some() {
+    if burst > 0 {
         line(
             text,
             &format!(
@@ -471,7 +529,7 @@ fn host(address: &str) -> String {
 }
 
 /// A figure in ASCII without groups.
-fn plain(number: f64) -> String {
+pub(super) fn plain(number: f64) -> String {
     significant(number).replace('\u{202f}', "")
 }
 

@@ -1,5 +1,6 @@
 //! What leaves the program as text: the report forms of iperf, httperf, siege, ping and curl, CSV, and percentile files.
 
+mod allowed;
 mod balancer;
 mod commands;
 pub mod csv;
@@ -20,6 +21,7 @@ mod points;
 mod selftest;
 mod siege;
 
+pub use allowed::Allowed;
 pub use balancer::{Backend, Balancer, Held, balancer_text};
 pub use commands::{Commands, Lab, Wanted};
 pub use curl::{Expanded, FETCH_REPORT, expand, fetch_text};

@@ -2,9 +2,13 @@
 
 use std::process::Command;
 
+use axum::http::StatusCode;
+use serde_json::json;
 use tidemark::measure::search::Capacity;
-use tidemark::report::{Backend, Balancer, Held, balancer_text};
+use tidemark::report::{Allowed, Backend, Balancer, Held, balancer_text};
 
+use crate::browser::runtime;
+use crate::support::pages::Pages;
 use crate::support::process::TempFolder;
 use crate::support::skip;
 
@@ -30,6 +34,7 @@ fn backend(name: &str, address: &str, cap: Option<f64>) -> Backend {
         port: 8000,
         zone: Some("europe-west1-b".to_owned()),
         cap_bits_per_second: cap,
+        allowed: None,
     }
 }
 
@@ -45,6 +50,15 @@ fn all_backends() -> Vec<Vec<Backend>> {
     ]
 }
 
+/// The same with what each may be sent by its cap, or by what it is said to hold.
+fn allowed() -> Vec<Backend> {
+    let mut backends = all_backends().remove(1);
+    for backend in &mut backends {
+        backend.allowed = Allowed::of(backend.cap_bits_per_second, 24_168.0, Some(9_000.0), 0.8);
+    }
+    backends
+}
+
 fn texts(balancer: Balancer) -> Vec<String> {
     let held = held();
     let mut texts: Vec<String> = all_backends()
@@ -55,6 +69,8 @@ fn texts(balancer: Balancer) -> Vec<String> {
         .collect();
     // From caps alone.
     texts.push(balancer_text(balancer, "peers", None, &all_backends()[1]).unwrap());
+    // From rates that follow from caps.
+    texts.push(balancer_text(balancer, "peers", None, &allowed()).unwrap());
     texts
 }
 
@@ -118,10 +134,15 @@ fn a_shell_takes_the_commands_for_google_cloud() {
         );
         let asked = said.matches("--max-rate-per-instance=6.6").count();
         let groups = said.matches("update-backend web-backend --global").count();
-        assert_eq!(asked, if index == 2 { 0 } else { groups }, "{said}");
+        assert_eq!(asked, if index >= 2 { 0 } else { groups }, "{said}");
         assert!(said.contains("--request-path=/health-check"));
         assert_eq!(said.matches("--capacity-scaler=").count(), groups);
-        if index > 0 {
+        if index == 3 {
+            // 0.8 x 2e9 / (8 x 24168), rounded down to a tenth.
+            assert!(said.contains("--max-rate-per-instance=7200"), "{said}");
+            assert_eq!(said.matches("--balancing-mode=RATE").count(), groups);
+            assert_eq!(said.matches("--capacity-scaler=1.0").count(), groups);
+        } else if index > 0 {
             assert!(said.contains("--capacity-scaler=0.13"), "{said}");
         }
     }
@@ -167,4 +188,40 @@ fn nothing_known_is_said_in_words() {
         Balancer::ALL.map(|one| Balancer::from_word(one.word())),
         Balancer::ALL.map(Some)
     );
+}
+
+#[test]
+fn caps_of_peers_become_settings_with_their_margin() {
+    runtime().block_on(async {
+        let pages = Pages::new();
+        let page = pages.get("/balancer").await;
+        assert_eq!(page.status, StatusCode::OK);
+        page.says(&["No peer with a cap"]);
+        for record in [
+            json!({"name": "web-a", "internal_address": "10.0.0.1", "internal_cap_bits_per_second": 2e9}),
+            json!({"name": "web-b", "internal_address": "10.0.0.2", "vcpus": 4}),
+            json!({"name": "db", "internal_address": "10.0.0.3"}),
+        ] {
+            pages.state.supervisor.register_peer(&record, "local").await.unwrap();
+        }
+        let page = pages.get("/balancer?reply_bytes=25000").await;
+        assert_eq!(page.status, StatusCode::OK, "{}", page.text);
+        // 2 Gbit/s / (8 x 25 000) x 0.8, and four times that by 4 vCPUs.
+        page.says(&["8\u{202f}000\u{a0}req/s", "32\u{202f}000\u{a0}req/s", "web-a, web-b"]);
+        page.says(&["The margin", "/balancer/haproxy?"]);
+        let haproxy = pages.get("/balancer/haproxy?reply_bytes=25000").await;
+        haproxy.says(&["sc_http_req_rate(0) gt 400000", "weight 25 check", "weight 100 check"]);
+        haproxy.says(&["# web-a-1: 8000 requests a second = 0.8 x 2000000000 bit/s", "Margin:"]);
+        let nginx = pages.get("/balancer/nginx?peers=web-a&rate=5").await;
+        nginx.says(&["rate=240r/m", "burst=4", "0.8 x 5, the rate that it is said to hold"]);
+        let page = pages.get("/balancer?peers=db").await;
+        assert_eq!(page.status, StatusCode::UNPROCESSABLE_ENTITY);
+        page.says(&["Of db neither a cap nor its vCPUs are known"]);
+        for bad in ["share=0", "share=101", "reply_bytes=x", "rate=-1", "peers=nobody"] {
+            let page = pages.get(&format!("/balancer?{bad}")).await;
+            assert_eq!(page.status, StatusCode::UNPROCESSABLE_ENTITY, "{bad}");
+        }
+        let other = pages.get("/balancer/envoy?peers=web-a").await;
+        assert_eq!(other.status, StatusCode::NOT_FOUND);
+    });
 }

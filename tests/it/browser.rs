@@ -9,9 +9,9 @@ use crate::support::browser::{Browser, Setup};
 use crate::support::process::{Program, TempFolder};
 
 /// A program, a browser and the folder that its downloads go to.
-struct Desk {
-    program: Program,
-    browser: Browser,
+pub(crate) struct Desk {
+    pub(crate) program: Program,
+    pub(crate) browser: Browser,
     _folder: TempFolder,
 }
 
@@ -20,7 +20,7 @@ impl Desk {
         Self::open_with(setup, &[]).await
     }
 
-    async fn open_with(setup: Setup, flags: &[&str]) -> Self {
+    pub(crate) async fn open_with(setup: Setup, flags: &[&str]) -> Self {
         let folder = TempFolder::new();
         let program = Program::start(flags);
         let browser = Browser::start(setup, folder.path()).await;
@@ -35,17 +35,17 @@ impl Desk {
         format!("http://{}{path}", self.program.dashboard())
     }
 
-    async fn go(&self, path: &str) {
+    pub(crate) async fn go(&self, path: &str) {
         self.browser.client.goto(&self.url(path)).await.unwrap();
     }
 
-    async fn click(&self, selector: &str) {
+    pub(crate) async fn click(&self, selector: &str) {
         let found = self.browser.client.find(Locator::Css(selector)).await;
         let element = found.unwrap_or_else(|error| panic!("{selector}: {error}"));
         element.click().await.unwrap();
     }
 
-    async fn fill(&self, selector: &str, text: &str) {
+    pub(crate) async fn fill(&self, selector: &str, text: &str) {
         let found = self.browser.client.find(Locator::Css(selector)).await;
         let element = found.unwrap_or_else(|error| panic!("{selector}: {error}"));
         element.clear().await.unwrap();
@@ -53,13 +53,13 @@ impl Desk {
     }
 
     /// Nothing was written to the console, refused by the policy, or missing.
-    async fn assert_quiet(&self, page: &str) {
+    pub(crate) async fn assert_quiet(&self, page: &str) {
         let complaints = self.browser.complaints().await;
         assert!(complaints.is_empty(), "{page}: {complaints:#?}");
     }
 
     /// The page fits its window: nobody has to scroll sideways to read it.
-    async fn assert_fits(&self, page: &str) {
+    pub(crate) async fn assert_fits(&self, page: &str) {
         let wide = self
             .browser
             .client
@@ -74,7 +74,7 @@ impl Desk {
     }
 }
 
-fn runtime() -> tokio::runtime::Runtime {
+pub(crate) fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -32,6 +32,7 @@ mod flow_report;
 mod fold;
 mod fronts;
 mod guard;
+mod guides;
 mod http_faults;
 mod http_machine;
 mod http_tls;

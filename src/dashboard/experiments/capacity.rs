@@ -320,11 +320,12 @@ fn backends(spec: &Spec, peers: &[Peer]) -> Vec<Backend> {
         port: endpoint.port.unwrap_or(80),
         zone: peer.and_then(|peer| peer.zone.clone()),
         cap_bits_per_second: None,
+        allowed: None,
     }]
 }
 
 /// The peers of these names as servers, with their caps.
-fn named(names: &str, peers: &[Peer]) -> Result<Vec<Backend>, String> {
+pub fn named(names: &str, peers: &[Peer]) -> Result<Vec<Backend>, String> {
     names
         .split(',')
         .map(str::trim)
@@ -349,6 +350,7 @@ fn named(names: &str, peers: &[Peer]) -> Result<Vec<Backend>, String> {
                 cap_bits_per_second: peer
                     .internal_cap_bits_per_second
                     .or(peer.external_cap_bits_per_second),
+                allowed: None,
             })
         })
         .collect()

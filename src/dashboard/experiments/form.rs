@@ -84,6 +84,26 @@ const PAUSE: Field = Field {
         "c2",
     )
 };
+const STEP: Field = Field {
+    unit: "s",
+    input: Input::Text("decimal"),
+    ..field(
+        "step_s",
+        "A step lasts",
+        "Empty: 20 s. Shorter ones judge fewer requests",
+        "c3",
+    )
+};
+const BUDGET: Field = Field {
+    unit: "s",
+    input: Input::Text("decimal"),
+    ..field(
+        "budget_s",
+        "All of it at most",
+        "Empty: as the unloaded time asks for",
+        "c3",
+    )
+};
 const ORDER: Field = Field {
     input: Input::Select(&[
         ("given", "given: 4 4 5 5"),
@@ -126,8 +146,8 @@ pub fn fields(kind: ExperimentKind) -> [(&'static str, Vec<Field>); 3] {
     let how = match kind {
         ExperimentKind::Sweep => vec![REPEAT, PAUSE, ORDER],
         ExperimentKind::Series | ExperimentKind::Paired => vec![REPEAT, PAUSE],
-        // A search decides that itself.
-        ExperimentKind::Capacity => Vec::new(),
+        // A search decides the rest itself.
+        ExperimentKind::Capacity => vec![STEP, BUDGET],
     };
     [
         ("What runs", what),
@@ -244,7 +264,16 @@ pub fn asked(kind: ExperimentKind, values: &Values) -> (Map<String, Value>, Vec<
         }
     };
     if kind == ExperimentKind::Capacity {
-        let search = Map::from_iter([("base".to_owned(), base(text("base")))]);
+        let mut search = Map::from_iter([("base".to_owned(), base(text("base")))]);
+        for name in ["step_s", "budget_s"] {
+            match plan_form::value_of(name, text(name)) {
+                Ok(Some(value)) => {
+                    search.insert(name.to_owned(), value);
+                }
+                Ok(None) => {}
+                Err(message) => faults.push((name.to_owned(), message)),
+            }
+        }
         asked.insert("capacity".to_owned(), search.into());
         return (asked, faults);
     }
@@ -336,6 +365,11 @@ pub fn values(kind: ExperimentKind, asked: &Value) -> Values {
     };
     if kind == ExperimentKind::Capacity {
         put("base", plan(&asked["capacity"]["base"]));
+        for name in ["step_s", "budget_s"] {
+            if let Some(number) = asked["capacity"][name].as_f64() {
+                put(name, number.to_string());
+            }
+        }
     } else if kind == ExperimentKind::Paired {
         put("base", plan(&asked["paired"]["a"]));
         put("b", plan(&asked["paired"]["b"]));
@@ -391,6 +425,7 @@ pub fn field_for(field: &str, values: &Values) -> String {
         ["vary", name, ..] if is_second(name) => "values2",
         ["vary", _, ..] => "values",
         ["paired", "b", ..] => "b",
+        ["capacity", name @ ("step_s" | "budget_s")] => name,
         ["base" | "paired" | "capacity", ..] => "base",
         [other, ..] => other,
         [] => "",
