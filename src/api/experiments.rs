@@ -15,6 +15,7 @@ use super::events::{last_seen, stream};
 use super::problem::{Answer, Problem};
 use super::runs::{fault, read_tags, read_token, text};
 use super::{Api, actor, body, list};
+use crate::guard::Concerns;
 use crate::measure::experiment::{Experiment, ExperimentKind, ExperimentState, Spec};
 use crate::measure::objective::Objectives;
 use crate::measure::plan::{Caps, FieldError};
@@ -34,15 +35,18 @@ pub(super) async fn start(Shared(api): Shared<Api>, request: Request) -> Answer<
     let object = body::read(request).await?;
     let launch =
         read_launch(object, api.state.supervisor.caps(), actor).map_err(Problem::invalid)?;
+    let target = launch.spec.target();
     let started = api.state.supervisor.launch_experiment(launch).await;
-    let experiment = started.map_err(|error| Problem::of_launch(error, Some("base")))?;
-    let location = format!("/api/experiments/{}", experiment.id);
-    Ok((
-        StatusCode::CREATED,
-        [(header::LOCATION, location)],
-        Json(experiment),
-    )
-        .into_response())
+    let answer = started.map(|experiment| {
+        let location = format!("/api/experiments/{}", experiment.id);
+        (
+            StatusCode::CREATED,
+            [(header::LOCATION, location)],
+            Json(experiment),
+        )
+    });
+    let answer = answer.map_err(|error| Problem::of_launch(error, Some("base")));
+    Ok(Concerns::mark(target, answer))
 }
 
 fn read_launch(

@@ -3,12 +3,13 @@
 use axum::Json;
 use axum::extract::{Path, Request, State as Shared};
 use axum::http::{StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use serde_json::{Value, json};
 
 use super::body;
 use super::problem::{Answer, Problem};
 use super::{Api, actor};
+use crate::guard::Concerns;
 use crate::store::{Peer, Removal};
 use crate::supervisor::PeerCheck;
 
@@ -24,14 +25,15 @@ pub(super) async fn register(Shared(api): Shared<Api>, request: Request) -> Answ
     let record = Value::Object(body::read(request).await?);
     let registered = api.state.supervisor.register_peer(&record, &actor).await;
     let peer = registered.map_err(|error| Problem::of_peer(error, ""))?;
+    let about = peer.title();
     let name: String = url::form_urlencoded::byte_serialize(peer.name.as_bytes()).collect();
     let location = format!("/api/peers/{}", name.replace('+', "%20"));
-    Ok((
+    let answer = (
         StatusCode::CREATED,
         [(header::LOCATION, location)],
         Json(peer),
-    )
-        .into_response())
+    );
+    Ok(Concerns::mark(about, answer))
 }
 
 /// `GET /api/peers/{name}`

@@ -3,12 +3,13 @@
 use axum::Json;
 use axum::extract::{Path, Request, State as Shared};
 use axum::http::{StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use serde_json::{Map, Value, json};
 
 use super::body;
 use super::problem::{Answer, Problem};
 use super::{Api, actor};
+use crate::guard::Concerns;
 use crate::measure::command_line;
 use crate::measure::plan::{Caps, FieldError, Plan};
 use crate::measure::run::{Origin, Run};
@@ -32,14 +33,16 @@ pub(super) async fn start(Shared(api): Shared<Api>, request: Request) -> Answer<
     let object = body::read(request).await?;
     let caps = api.state.supervisor.caps();
     let launch = read_launch(&object, caps, actor).map_err(Problem::invalid)?;
-    let run = api.state.supervisor.launch(launch).await?;
-    let location = format!("/api/runs/{}", run.id);
-    Ok((
-        StatusCode::CREATED,
-        [(header::LOCATION, location)],
-        Json(run),
-    )
-        .into_response())
+    let target = launch.plan.target();
+    let answer = api.state.supervisor.launch(launch).await.map(|run| {
+        let location = format!("/api/runs/{}", run.id);
+        (
+            StatusCode::CREATED,
+            [(header::LOCATION, location)],
+            Json(run),
+        )
+    });
+    Ok(Concerns::mark(target, answer.map_err(Problem::from)))
 }
 
 fn read_launch(

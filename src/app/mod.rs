@@ -1,5 +1,6 @@
 //! The composition root: opens, binds, announces, serves, and stops in order.
 
+mod audit;
 mod backend;
 pub(crate) mod data;
 mod listeners;
@@ -137,7 +138,7 @@ pub fn serve(config: &Config) -> Result<(), Failure> {
         };
         let dashboard_over = tokio::spawn(serve::serve(
             listeners.dashboard,
-            guard::secure(router(state), guard),
+            audit::around(guard::secure(router(state), guard), store.clone()),
             ServeLimits::dashboard(),
             None,
             phase,

@@ -11,7 +11,7 @@ use crate::dashboard::context::Visit;
 use crate::dashboard::frame::{Frame, Place, page};
 use crate::dashboard::launch;
 use crate::dashboard::theme::local;
-use crate::guard::{Denied, Opened};
+use crate::guard::{Concerns, Denied, Opened};
 use crate::state::AppState;
 
 #[derive(Template)]
@@ -100,7 +100,7 @@ fn welcome(visit: &Visit, opened: &Opened, next: &str) -> Response {
     let mut response = Redirect::to(known(next)).into_response();
     let cookie = opened.cookie.clone();
     response.headers_mut().insert(header::SET_COOKIE, cookie);
-    response
+    Concerns::mark(format!("as {}", opened.scope.word()), response)
 }
 
 /// A page of this server to go on to; never out of it, and not straight out again.

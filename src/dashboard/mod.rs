@@ -2,6 +2,7 @@
 
 pub mod api_page;
 pub mod assets;
+pub mod audit;
 pub mod balancer;
 pub mod commands;
 pub mod compare;
@@ -104,6 +105,8 @@ pub fn router(state: AppState) -> Router {
         .route("/commands", get(commands::show))
         .route("/commands/{file}", get(commands::file))
         .route("/api", get(api_page::show))
+        .route("/audit", get(audit::show))
+        .route("/audit.csv", get(audit::csv))
         .route("/login", get(login::show).post(login::submit))
         .route("/logout", post(login::leave))
         .route("/theme", post(theme::set))

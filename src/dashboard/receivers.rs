@@ -11,6 +11,7 @@ use crate::dashboard::context::{self, Visit};
 use crate::dashboard::error::Trouble;
 use crate::dashboard::words;
 use crate::dashboard::{launch, peers};
+use crate::guard::Concerns;
 use crate::measure::command_line::ServerLine;
 use crate::measure::plan::throughput::Dialect;
 use crate::state::AppState;
@@ -276,15 +277,14 @@ pub async fn allow(
         Err(trouble) => return trouble.answer(visit.frame()),
     };
     let address = values.get("address").cloned().unwrap_or_default();
-    if peers::add(
+    if let Ok(peer) = peers::add(
         &state,
         &peers::minimal(&address, &address, false),
         &visit.actor(),
     )
     .await
-    .is_ok()
     {
-        return Redirect::to(PLACE).into_response();
+        return Concerns::mark(peer.title(), Redirect::to(PLACE));
     }
     let form = context::query("/peers", &[("add", &address)]);
     Redirect::to(&format!("{form}#form")).into_response()

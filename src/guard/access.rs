@@ -53,13 +53,35 @@ impl Visitor {
         })
     }
 
-    /// Who this is, in runs and in the audit log: `local`, or `admin at 10.0.0.7`.
-    pub fn name(&self) -> String {
+    /// Who this is, without where: `local`, `admin`, `nobody`.
+    pub fn who(&self) -> String {
         match self.scope {
             _ if !self.login => "local".to_owned(),
-            Some(scope) => format!("{} at {}", scope.word(), self.address),
-            None => format!("nobody at {}", self.address),
+            Some(scope) => scope.word().to_owned(),
+            None => "nobody".to_owned(),
         }
+    }
+
+    /// Who this is, as runs keep it: `local`, or `admin at 10.0.0.7`.
+    pub fn name(&self) -> String {
+        if self.login {
+            format!("{} at {}", self.who(), self.address)
+        } else {
+            self.who()
+        }
+    }
+}
+
+/// What a request is about, such as the target of a run, as an extension of the answer: the audit log keeps it.
+#[derive(Clone, Debug)]
+pub struct Concerns(pub String);
+
+impl Concerns {
+    /// The same answer, known to be about this.
+    pub fn mark(about: String, answer: impl IntoResponse) -> Response {
+        let mut response = answer.into_response();
+        response.extensions_mut().insert(Self(about));
+        response
     }
 }
 
@@ -266,47 +288,50 @@ pub(super) async fn check(
     next: Next,
 ) -> Response {
     let access = &config.access;
-    let path = request.uri().path();
-    let headers = request.headers();
     let connection = request
         .extensions()
         .get::<Peer>()
         .map_or(Ipv4Addr::UNSPECIFIED.into(), |Peer(address)| address.ip());
-    let address = access.address(headers, connection);
-    let scope = match access.scope(headers, address) {
-        Ok(scope) => scope,
-        Err(denied) if !is_open(path) => {
-            tracing::warn!(%address, path, "a token was not accepted");
-            return denial(denied, headers, path);
-        }
-        Err(_) => None,
-    };
-    if !is_open(path) {
-        let needed = needed(request.method(), path);
-        match scope {
-            None => return stranger(&request),
-            Some(scope) if scope < needed => {
-                return refuse(
-                    StatusCode::FORBIDDEN,
-                    &format!(
-                        "This login may {}, and this needs more: log in with the token for {}.",
-                        scope.word(),
-                        needed.word()
-                    ),
-                    headers,
-                    path,
-                );
-            }
-            Some(_) => {}
-        }
-    }
-    let login = access.is_needed();
-    request.extensions_mut().insert(Visitor {
-        scope,
+    let address = access.address(request.headers(), connection);
+    let shown = access.scope(request.headers(), address);
+    let visitor = Visitor {
+        scope: shown.unwrap_or_default(),
         address,
-        login,
-    });
-    next.run(request).await
+        login: access.is_needed(),
+    };
+    let mut response = if let Some(refusal) = refusal(&request, shown) {
+        refusal
+    } else {
+        request.extensions_mut().insert(visitor);
+        next.run(request).await
+    };
+    // For the audit log, which stands around the guard.
+    response.extensions_mut().insert(visitor);
+    response
+}
+
+/// The answer to a request that may not pass; `None` when it may.
+fn refusal(request: &Request, shown: Result<Option<Scope>, Denied>) -> Option<Response> {
+    let (headers, path) = (request.headers(), request.uri().path());
+    if is_open(path) {
+        return None;
+    }
+    let needed = needed(request.method(), path);
+    match shown {
+        Ok(Some(scope)) if scope >= needed => None,
+        Ok(Some(scope)) => Some(refuse(
+            StatusCode::FORBIDDEN,
+            &format!(
+                "This login may {}, and this needs more: log in with the token for {}.",
+                scope.word(),
+                needed.word()
+            ),
+            headers,
+            path,
+        )),
+        Ok(None) => Some(stranger(request)),
+        Err(denied) => Some(denial(denied, headers, path)),
+    }
 }
 
 /// The answer to a wrong token.

@@ -20,7 +20,7 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use tower_http::catch_panic::CatchPanicLayer;
 
-pub use self::access::{Access, Opened, Visitor, secret};
+pub use self::access::{Access, Concerns, Opened, Visitor, secret};
 pub use self::book::{Denied, Scope};
 pub use self::host::Hosts;
 

@@ -1,5 +1,6 @@
 //! The notebook: one `SQLite` file, one thread that writes, a few connections that can only read.
 
+mod audit;
 mod decode;
 mod error;
 mod experiments;
@@ -22,6 +23,7 @@ use std::thread::JoinHandle;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
+pub use audit::Deed;
 pub use error::StoreError;
 pub use experiments::{ExperimentEnd, ExperimentFilter, NewExperiment};
 pub use history::Filter;

@@ -15,13 +15,14 @@ use super::StoreError;
 const APPLICATION_ID: i64 = 0x5469_6465;
 
 /// Every step that was ever released, in order; the schema's version is how many have been taken.
-const MIGRATIONS: [&str; 6] = [
+const MIGRATIONS: [&str; 7] = [
     include_str!("../../migrations/0001_initial.sql"),
     include_str!("../../migrations/0002_flows.sql"),
     include_str!("../../migrations/0003_experiments.sql"),
     include_str!("../../migrations/0004_selftest.sql"),
     include_str!("../../migrations/0005_imports.sql"),
     include_str!("../../migrations/0006_first_minute.sql"),
+    include_str!("../../migrations/0007_audit.sql"),
 ];
 
 /// Older `SQLite` may lose commits when two connections reset the write-ahead log at once.

@@ -76,6 +76,13 @@ pub enum Removal {
 }
 
 impl Peer {
+    /// Its name with its addresses: `b (10.0.0.2, 192.0.2.7)`.
+    pub fn title(&self) -> String {
+        let addresses = self.addresses();
+        let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+        format!("{} ({})", self.name, addresses.join(", "))
+    }
+
     /// Every address that a test to this peer may go to.
     pub fn addresses(&self) -> Vec<std::net::IpAddr> {
         [&self.internal_address, &self.external_address]

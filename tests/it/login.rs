@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use socket2::{Domain, Socket, Type};
 
 use crate::support::process::{Program, TempFolder, run_to_end};
-use crate::support::raw::{Raw, Reply};
+use crate::support::raw::{Raw, Reply, exchange};
 
 const TOKEN: &str = "5b0c2f6d9e8a47c1b3d2f1e0a9b8c7d6";
 const LAUNCH: &str = "launch-0f6d9e8a47c1b3d2f1e0a9b8";
@@ -439,4 +439,58 @@ fn without_a_token_loopback_needs_no_login() {
         (303, Some("/runs"))
     );
     assert!(!program.data().join("token").exists());
+}
+
+#[test]
+fn whoever_changes_something_stands_in_the_audit_log() {
+    let program = program(&[]);
+    let address = program.dashboard();
+    let link = code(&program);
+    let came = send(address, &format!("GET /login?code={link}"), &[], "");
+    assert_eq!(came.status(), 303);
+    let url = format!("http://{}/health-check", program.workload());
+    let plan = json!({"plan": {"kind": "fetch", "url": url}});
+    assert_eq!(post(address, "/api/runs", LAUNCH, &plan).status(), 201);
+    let far = json!({"plan": {"kind": "fetch", "url": "http://192.0.2.7/"}});
+    assert_eq!(post(address, "/api/runs", LAUNCH, &far).status(), 422);
+    assert_eq!(post(address, "/api/runs", VIEW, &plan).status(), 403);
+    assert_eq!(post(address, "/api/runs", "wrong", &plan).status(), 401);
+    let peer = json!({"name": "=b", "internal_address": "127.0.0.2"});
+    assert_eq!(post(address, "/api/peers", TOKEN, &peer).status(), 201);
+    // Reading leaves no trace.
+    assert_eq!(get(address, "/api/runs", VIEW).0, 200);
+
+    let log = exchange(
+        address,
+        format!(
+            "GET /audit.csv HTTP/1.1\r\nHost: {address}\r\n{}\r\nConnection: close\r\n\r\n",
+            bearer(TOKEN)
+        ),
+    );
+    let (head, body) = log.split_once("\r\n\r\n").unwrap();
+    assert!(head.contains("filename=\"tidemark-audit.csv\""), "{head}");
+    let expected = [
+        "admin,127.0.0.1,register peer,=b (127.0.0.2),201".to_owned(),
+        "nobody,127.0.0.1,start run,,401".to_owned(),
+        "view,127.0.0.1,start run,,403".to_owned(),
+        "launch,127.0.0.1,start run,http://192.0.2.7/,422".to_owned(),
+        format!("launch,127.0.0.1,start run 1,{url},201"),
+        "nobody,127.0.0.1,log in,as admin,303".to_owned(),
+    ];
+    let rows: Vec<&str> = body
+        .lines()
+        .filter(|line| line.contains("127.0.0.1"))
+        .collect();
+    assert_eq!(rows.len(), expected.len(), "{body}");
+    for (row, expected) in rows.iter().zip(&expected) {
+        // A text that a spreadsheet would run begins with an apostrophe.
+        let row = row.replace("'=b", "=b");
+        assert!(row.contains(expected.as_str()), "{row}: {expected}");
+    }
+    let page = send(address, "GET /audit", &[&bearer(TOKEN)], "");
+    for words in ["start run 1", "not allowed", "192.0.2.7", "register peer"] {
+        assert!(page.body.contains(words), "{words}: {}", page.body);
+    }
+    let page = send(address, "GET /audit?before=2", &[&bearer(TOKEN)], "");
+    assert!(page.body.contains("log in") && !page.body.contains("start run"));
 }

@@ -15,6 +15,7 @@ use crate::dashboard::frame::{Frame, Place, page};
 use crate::dashboard::launch;
 use crate::dashboard::run::rail::Fact;
 use crate::dashboard::words;
+use crate::guard::Concerns;
 use crate::measure::experiment::{Estimate, ExperimentKind, Spec, estimate};
 use crate::measure::objective::Objectives;
 use crate::measure::plan::Kind;
@@ -191,13 +192,15 @@ pub async fn submit(
         }
         return answer(&visit, &state, kind, values, outcome).await;
     }
-    match state.supervisor.launch_experiment(launch).await {
+    let target = launch.spec.target();
+    let page = match state.supervisor.launch_experiment(launch).await {
         Ok(experiment) => Redirect::to(&format!("/experiments/{}", experiment.id)).into_response(),
         Err(error) => {
             refuse(&mut outcome, error);
             answer(&visit, &state, kind, values, outcome).await
         }
-    }
+    };
+    Concerns::mark(target, page)
 }
 
 fn refuse(outcome: &mut Outcome, error: LaunchError) {

@@ -19,6 +19,7 @@ use crate::dashboard::launch::page::{self as launch_page, Asked, Offer, Showing}
 use crate::dashboard::launch::presets;
 use crate::dashboard::peers;
 use crate::dashboard::receivers;
+use crate::guard::Concerns;
 use crate::measure::command_line;
 use crate::measure::objective::Objectives;
 use crate::measure::plan::{Kind, Plan};
@@ -191,13 +192,15 @@ pub async fn submit(
         outcome.offer = Some(unregistered.offer);
         return answer(&visit, &state, filled, outcome).await;
     }
-    match state.supervisor.launch(launch).await {
+    let target = launch.plan.target();
+    let page = match state.supervisor.launch(launch).await {
         Ok(run) => Redirect::to(&format!("/runs/{}", run.id)).into_response(),
         Err(error) => {
             refuse(&mut outcome, error, &filled.values);
             answer(&visit, &state, filled, outcome).await
         }
-    }
+    };
+    Concerns::mark(target, page)
 }
 
 /// The pairs of a submitted form.
@@ -283,7 +286,7 @@ async fn register(visit: &Visit, state: &AppState, values: &Values) -> Result<()
     offer.name = text("peer_name");
     let wanted = peers::minimal(&offer.name, &offer.address, text("confirm_public") == "on");
     match peers::add(state, &wanted, &visit.actor()).await {
-        Ok(()) => Ok(()),
+        Ok(_) => Ok(()),
         Err(faults) => {
             offer.unconfirmed = faults.iter().any(|(field, _)| field == "confirm_public");
             offer.public |= offer.unconfirmed;

@@ -20,6 +20,7 @@ use crate::dashboard::fields::{self, ErrorLine, Field, Group, Input, Values};
 use crate::dashboard::frame::{Frame, Place, page};
 use crate::dashboard::launch;
 use crate::dashboard::words;
+use crate::guard::Concerns;
 use crate::state::AppState;
 use crate::store::{Peer, Ports, Removal};
 use crate::supervisor::PeerError;
@@ -110,7 +111,9 @@ pub async fn create(
     let (record, mut faults) = form::record(&values);
     if faults.is_empty() {
         match add(&state, &record, &visit.actor()).await {
-            Ok(()) => return Redirect::to("/peers").into_response(),
+            Ok(peer) => {
+                return Concerns::mark(peer.title(), Redirect::to("/peers"));
+            }
             Err(found) => faults = found,
         }
     }
@@ -217,9 +220,9 @@ pub async fn add(
     state: &AppState,
     record: &Value,
     actor: &str,
-) -> Result<(), Vec<(String, String)>> {
+) -> Result<Peer, Vec<(String, String)>> {
     match state.supervisor.register_peer(record, actor).await {
-        Ok(_) => Ok(()),
+        Ok(peer) => Ok(peer),
         Err(PeerError::Invalid(errors)) => Err(form::faults(errors)),
         Err(PeerError::NameTaken) => Err(taken()),
         Err(PeerError::Missing) => Err(Vec::new()),
