@@ -8,13 +8,14 @@ use super::interrupt::stop_on_interrupt;
 use super::notebook::Notebook;
 use super::request::Request;
 use super::screen::Screen;
-use super::{Refused, Shell, print, status, targets};
+use super::{NOTHING, Refused, Shell, print, status, targets};
 use crate::app::naming;
 use crate::config::RunOptions;
 use crate::measure::command_line;
 use crate::measure::fold::Fold;
 use crate::measure::plan::Plan;
 use crate::measure::run::{Origin, Run, State};
+use crate::measure::summary::Summary;
 use crate::measure::verdict;
 use crate::net::clock;
 use crate::store::Finish;
@@ -83,6 +84,15 @@ pub(super) fn run(
             Plan::Throughput(_) => format!("{}: {error}", plan.target()),
             _ => error.clone(),
         });
+    }
+    if let Some(failing) = request.output.failing_status
+        && let Some(Summary::Fetch(summary)) = &run.summary
+        && let Some(code) = summary.status.filter(|code| *code >= failing)
+    {
+        print::complain(&format!(
+            "The reply was {code}, and -f asks for less than {failing}."
+        ));
+        return Ok(NOTHING);
     }
     Ok(status(&run))
 }

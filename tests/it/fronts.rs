@@ -1,148 +1,15 @@
 //! The configurations of `deploy/haproxy` and `deploy/nginx`: two regions of three real backends behind the real programs.
 
 use std::fs;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::received::{ended, launch, measured, until};
+use crate::support::fronts::{Front, Regions, free_port, kit};
 use crate::support::process::{Program, TempFolder};
-
-fn kit(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("deploy")
-        .join(path)
-}
-
-/// A port that is free on every loopback address of the lab.
-fn free_port() -> u16 {
-    let any = TcpListener::bind("0.0.0.0:0").unwrap();
-    any.local_addr().unwrap().port()
-}
-
-/// Two regions of three backends, each with one thread.
-struct Regions {
-    backends: Vec<(String, Program)>,
-    port: u16,
-}
-
-impl Regions {
-    fn start() -> Self {
-        let port = free_port();
-        let backends = [(1, 'a'), (1, 'b'), (1, 'c'), (2, 'a'), (2, 'b'), (2, 'c')]
-            .into_iter()
-            .map(|(region, letter)| {
-                let name = format!("r{region}{letter}");
-                let number = letter as u8 - b'a' + 1;
-                let workload = format!("127.0.{region}.{number}:{port}");
-                let region = format!("region{region}");
-                let program = Program::start(&[
-                    "--dashboard",
-                    "off",
-                    "--workload",
-                    &workload,
-                    "--name",
-                    &name,
-                    "--region",
-                    &region,
-                    "--workload-threads",
-                    "1",
-                ]);
-                (name, program)
-            })
-            .collect();
-        Self { backends, port }
-    }
-
-    fn backend(&self, name: &str) -> &Program {
-        let (_, program) = self
-            .backends
-            .iter()
-            .find(|(known, _)| known == name)
-            .unwrap();
-        program
-    }
-}
-
-/// A balancer that is ended by its pid.
-struct Front {
-    child: Child,
-    address: SocketAddr,
-    _folder: TempFolder,
-}
-
-impl Drop for Front {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl Front {
-    /// HAProxy with one of the kit's files, in front of these regions.
-    fn haproxy(file: &str, regions: &Regions) -> Self {
-        let folder = TempFolder::new();
-        let configuration = folder.path().join(file);
-        let text = fs::read_to_string(kit("haproxy").join(file)).unwrap();
-        let port = regions.port.to_string();
-        fs::write(&configuration, text.replace(":8080", &format!(":{port}"))).unwrap();
-        let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
-        let child = Command::new("haproxy")
-            .args(["-db", "-f"])
-            .arg(&configuration)
-            .env("LAB_FRONT", address.to_string())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("scripts/test.sh installs haproxy");
-        Self::listening(child, address, folder)
-    }
-
-    /// nginx likewise, in one process.
-    fn nginx(regions: &Regions) -> Self {
-        let folder = TempFolder::new();
-        let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
-        let text = fs::read_to_string(kit("nginx/global.conf")).unwrap();
-        let text = text
-            .replace(":8080", &format!(":{}", regions.port))
-            .replace("127.0.0.1:8111", &address.to_string());
-        let configuration = folder.path().join("nginx.conf");
-        fs::write(&configuration, text).unwrap();
-        let child = Command::new("nginx")
-            .arg("-p")
-            .arg(folder.path())
-            .arg("-c")
-            .arg(&configuration)
-            .args(["-g", "daemon off; master_process off;"])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("scripts/test.sh installs nginx");
-        Self::listening(child, address, folder)
-    }
-
-    fn listening(child: Child, address: SocketAddr, folder: TempFolder) -> Self {
-        let front = Self {
-            child,
-            address,
-            _folder: folder,
-        };
-        let most = Instant::now() + Duration::from_mins(1);
-        while TcpStream::connect(address).is_err() {
-            assert!(Instant::now() < most, "nothing listens on {address}");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        front
-    }
-
-    fn plan(&self, rate: u32, count: u32) -> Value {
-        let url = format!("http://{}/?work=light", self.address);
-        json!({"kind": "rate", "url": url, "rate": rate, "num_conns": count})
-    }
-}
 
 /// Replies by region or by backend.
 fn replies(run: &Value, by: &str, name: &str) -> u64 {
@@ -164,7 +31,12 @@ fn ok(run: &Value) -> u64 {
 
 #[test]
 fn the_real_programs_accept_the_files() {
-    for file in ["regional.cfg", "global.cfg", "waterfall.cfg"] {
+    for file in [
+        "regional.cfg",
+        "global.cfg",
+        "settling.cfg",
+        "waterfall.cfg",
+    ] {
         let checked = Command::new("haproxy")
             .args(["-c", "-f"])
             .arg(kit("haproxy").join(file))

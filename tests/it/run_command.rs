@@ -241,6 +241,10 @@ fn exit_statuses_say_how_it_went() {
         assert!(errors.contains(sentence), "{line}: {errors}");
     };
     let httperf = "httperf --server 127.0.0.1 --port PORT --num-conns 5 --rate 100";
+    check(&[], "curl -s -o /dev/null URL/missing", 0, "");
+    check(&[], "curl -f -s -o /dev/null URL/", 0, "");
+    let missing = "curl -f -s -o /dev/null URL/missing";
+    check(&[], missing, 1, "The reply was 404");
     check(&["--objective", "errors<1%"], httperf, 0, "");
     check(&["--objective", "rate>1000000"], httperf, 3, "");
     check(

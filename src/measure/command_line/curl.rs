@@ -113,6 +113,10 @@ impl Asked {
                 draft.output.write_out = Some(value.to_owned());
                 draft.understood(text, "what to print; the report shows every phase anyway");
             }
+            "fail" => {
+                draft.output.failing_status = Some(400);
+                draft.understood(text, "in a shell, a reply of 400 or above ends with status 1");
+            }
             "silent" => {
                 draft.output.quiet = true;
                 draft.understood(text, "prints less");
@@ -249,8 +253,8 @@ fn header(draft: &mut Draft, text: &str, name: &str, value: &str) {
 fn take_others(draft: &mut Draft, name: &str, text: &str) {
     let ignored = match name {
         "output" | "remote-name" => "not needed: the body is counted, not kept",
-        "show-error" | "fail" | "include" | "no-progress-meter" | "progress-bar"
-        | "dump-header" | "stderr" | "trace" | "trace-ascii" | "no-buffer" => "printing only",
+        "show-error" | "include" | "no-progress-meter" | "progress-bar" | "dump-header"
+        | "stderr" | "trace" | "trace-ascii" | "no-buffer" => "printing only",
         "location" | "max-redirs" => "redirects are never followed: a 3xx reply is the result",
         "connect-timeout" => "--max-time holds for the whole request here",
         "ipv4" | "ipv6" => "the first address that the name resolves to is used, and shown",

@@ -89,6 +89,8 @@ pub struct OutputOptions {
     pub quiet: bool,
     /// `-v`.
     pub verbose: bool,
+    /// curl's `-f`: the status from which on a reply is a failure.
+    pub failing_status: Option<u16>,
     /// curl's `-w`.
     pub write_out: Option<String>,
     /// What iperf's line says.

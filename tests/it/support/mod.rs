@@ -8,6 +8,7 @@
 pub mod browser;
 pub mod experiments;
 pub mod flow_script;
+pub mod fronts;
 pub mod lab;
 pub mod load;
 pub mod misbehave;
