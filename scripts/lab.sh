@@ -4,6 +4,7 @@
 #   scripts/lab.sh up       start it (as root on Debian, what is missing is installed)
 #   scripts/lab.sh status   one line; exit 0 only if every backend and every front answers
 #   scripts/lab.sh down     end what `up` started, and nothing else
+#   scripts/lab.sh kill|drain|start WHICH   one backend (r1a) or a region (region1): end it at once, by SIGTERM, start it again
 #
 # Settings by environment: TIDEMARK_BIN the program (else it is built), LAB_STATE the folder of pids and logs,
 # LAB_PORT of the backends on 127.0.1.1-3 and 127.0.2.1-3 (8080), LAB_REGIONAL (127.0.0.1:8101), LAB_GLOBAL
@@ -49,13 +50,13 @@ up() {
       fail "$address is taken: set LAB_REGIONAL, LAB_GLOBAL or LAB_DASHBOARD to another address"
     fi
   done
+  echo "$program" >"$state/program"
 
   local backend name region number
   for backend in "${backends[@]}"; do
     IFS=: read -r name region number <<<"$backend"
     mkdir -m 700 "$state/data-$name"
-    start "$name" "$program" serve --dashboard off --receiver off --receiver3 off --data "$state/data-$name" \
-      --workload "127.0.$region.$number:$port" --name "$name" --region "region$region" --workload-threads 1
+    start_backend "$name" "$region" "$number"
     # Read by the configurations of the fronts.
     export "LAB_${name^^}=127.0.$region.$number:$port"
   done
@@ -71,10 +72,53 @@ up() {
 
   until_status
   trap - EXIT
+  register
   status
+}
+
+# start_backend NAME REGION NUMBER
+start_backend() {
+  start "$1" "$(cat "$state/program")" serve --dashboard off --receiver off --receiver3 off --data "$state/data-$1" \
+    --workload "127.0.$2.$3:$port" --name "$1" --region "region$2" --workload-threads 1
+}
+
+# The dashboard knows the lab by its peers with this tag; one that asks for a login is told nothing.
+peer() {
+  curl -sf -m 5 -o /dev/null "http://$dashboard/api/peers" -H 'Content-Type: application/json' -d "$1"
+}
+register() {
+  local backend name region number
+  for backend in "${backends[@]}"; do
+    IFS=: read -r name region number <<<"$backend"
+    peer "{\"name\": \"$name\", \"internal_address\": \"127.0.$region.$number\", \"region\": \"region$region\", \"ports\": {\"workload\": $port}, \"tags\": [\"lab\"]}" || { echo "lab: the dashboard takes no peers; register them on its Guides page" >&2; return 0; }
+  done
+  peer "{\"name\": \"regional\", \"internal_address\": \"${regional%:*}\", \"ports\": {\"workload\": ${regional##*:}}, \"tags\": [\"lab\", \"front\"]}" || true
+  peer "{\"name\": \"global\", \"internal_address\": \"${global%:*}\", \"ports\": {\"workload\": ${global##*:}}, \"tags\": [\"lab\", \"front\"]}" || true
+}
+
+# drill WORD WHICH: to the backends of this name or region.
+drill() {
+  local backend name region number pid found=
+  for backend in "${backends[@]}"; do
+    IFS=: read -r name region number <<<"$backend"
+    if [ "$2" != "$name" ] && [ "$2" != "region$region" ]; then continue; fi
+    [ -e "$state/$name.pid" ] || fail "the lab is not up: 'scripts/lab.sh up' starts it"
+    found=yes
+    if [ "$1" = start ]; then
+      if alive "$state/$name.pid"; then echo "lab: $name runs already"; else start_backend "$name" "$region" "$number"; echo "lab: $name starts"; fi
+    elif alive "$state/$name.pid"; then
+      read -r pid _ <"$state/$name.pid"
+      if [ "$1" = kill ]; then kill -KILL "$pid"; else kill -TERM "$pid"; fi
+      echo "lab: $1 $name"
+    else
+      echo "lab: $name is down already"
+    fi
+  done
+  [ -n "$found" ] || fail "'$2' is no backend: name one (r1a to r2c) or a region (region1, region2)"
 }
 
 case "${1-}" in
   up | down | status) "$1" ;;
-  *) sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 2 ;;
+  kill | drain | start) drill "$1" "${2-}" ;;
+  *) sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac

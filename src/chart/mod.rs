@@ -30,6 +30,7 @@ mod streams;
 mod text;
 mod theme;
 mod throughput;
+mod uptime;
 
 pub use compare::{CompareInput, CompareLine, CompareUnit, compare_figure, compare_file};
 pub use experiment::{
@@ -42,6 +43,7 @@ pub use guide::guide_figure;
 pub use selftest::self_test_figures;
 pub use text::clean;
 pub use theme::{Drawing, Svg, Theme};
+pub use uptime::{UptimeLine, uptime_figure};
 
 use canvas::{Anchor, Canvas};
 use facts::Facts;

@@ -20,6 +20,7 @@ pub mod import;
 pub mod launch;
 pub mod lines;
 pub mod login;
+pub mod monitor;
 pub mod peers;
 pub mod picture;
 pub mod receivers;
@@ -99,7 +100,10 @@ pub fn router(state: AppState) -> Router {
         .route("/selftest/live", get(selftest::live))
         .route("/selftest/cancel", post(selftest::cancel))
         .route("/guides", get(guides::list))
+        .route("/guides/lab", post(guides::lab::register))
         .route("/guides/{slug}", get(guides::show))
+        .route("/monitor", get(monitor::show).post(monitor::start))
+        .route("/monitor/stop", post(monitor::stop))
         .route("/balancer", get(balancer::show))
         .route("/balancer/{word}", get(balancer::text))
         .route("/commands", get(commands::show))

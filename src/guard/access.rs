@@ -276,7 +276,7 @@ fn needed(method: &Method, path: &str) -> Scope {
     };
     match parts {
         ["peers", _, "check"] => Scope::Launch,
-        ["peers" | "receivers", ..] | [.., "delete"] => Scope::Admin,
+        ["peers" | "receivers", ..] | ["guides", "lab"] | [.., "delete"] => Scope::Admin,
         _ if *method == Method::DELETE => Scope::Admin,
         _ => Scope::Launch,
     }
@@ -414,6 +414,8 @@ mod tests {
             (Method::PATCH, "/api/peers/b", Scope::Admin),
             (Method::POST, "/peers/check", Scope::Admin),
             (Method::POST, "/receivers/allow", Scope::Admin),
+            (Method::POST, "/guides/lab", Scope::Admin),
+            (Method::POST, "/monitor", Scope::Launch),
             (Method::POST, "/api/receivers/iperf2/stop", Scope::Admin),
         ] {
             assert_eq!(needed(&method, path), scope, "{method} {path}");

@@ -11,6 +11,7 @@ pub mod flow;
 pub mod flow_series;
 pub mod fold;
 pub mod guide;
+pub mod health;
 pub mod import;
 pub mod objective;
 pub mod outcome;

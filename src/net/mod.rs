@@ -3,6 +3,7 @@
 pub mod clock;
 pub mod connect;
 pub mod environment;
+pub mod health;
 pub mod icmp;
 pub mod interfaces;
 pub mod listening;

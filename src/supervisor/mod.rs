@@ -7,6 +7,7 @@ mod import;
 mod instrument;
 mod launch;
 mod live;
+mod monitor;
 mod network;
 mod pump;
 mod reach;
@@ -35,6 +36,8 @@ pub use instrument::{Found, Instrument, Pinned, StopHandle, look_up};
 pub use launch::{Launch, LaunchError};
 pub use live::Cause;
 use live::Live;
+use monitor::Monitor;
+pub use monitor::{INTERVAL_S, MOST_WATCHED, MonitorView, Server, Watched};
 pub use network::Network;
 pub use reach::{PeerCheck, PortCheck, PortLeftOut};
 use receivers::Receivers;
@@ -102,6 +105,8 @@ struct Core {
     closing: tokio::sync::watch::Sender<bool>,
     /// The last check of each peer.
     checks: Mutex<VecDeque<PeerCheck>>,
+    /// The monitor that runs, or the last one.
+    monitor: Mutex<Option<Monitor>>,
 }
 
 /// Who waits and who runs.
@@ -134,6 +139,7 @@ impl Supervisor {
             courses: Courses::default(),
             closing: tokio::sync::watch::Sender::new(false),
             checks: Mutex::default(),
+            monitor: Mutex::default(),
         });
         let worker = Arc::clone(&core);
         std::thread::Builder::new()
@@ -284,6 +290,10 @@ impl Supervisor {
 }
 
 impl Core {
+    fn monitor(&self) -> MutexGuard<'_, Option<Monitor>> {
+        self.monitor.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn checks(&self) -> MutexGuard<'_, VecDeque<PeerCheck>> {
         self.checks.lock().unwrap_or_else(PoisonError::into_inner)
     }

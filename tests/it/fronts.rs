@@ -127,10 +127,11 @@ fn nginx_spills_above_its_cap_and_leaves_a_dead_region() {
 }
 
 /// The lab's script, with ports and a folder of its own; dropping it ends what it started.
-struct Script {
+pub(crate) struct Script {
     folder: TempFolder,
     port: String,
-    fronts: [String; 3],
+    /// Regional and global front, dashboard.
+    pub(crate) fronts: [String; 3],
 }
 
 impl Drop for Script {
@@ -140,7 +141,7 @@ impl Drop for Script {
 }
 
 impl Script {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let address = || format!("127.0.0.1:{}", free_port());
         Self {
             folder: TempFolder::new(),
@@ -154,13 +155,13 @@ impl Script {
     }
 
     /// Whether the script succeeds, and all that it prints.
-    fn run(&self, word: &str) -> (bool, String) {
+    pub(crate) fn run(&self, words: &str) -> (bool, String) {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/lab.sh");
         // Into a file: what the lab runs on keeps no pipe of this test open.
         let printed = self.folder.path().join("printed");
         let file = fs::File::create(&printed).unwrap();
         let status = Command::new(script)
-            .arg(word)
+            .args(words.split(' '))
             .env("TIDEMARK_BIN", env!("CARGO_BIN_EXE_tidemark"))
             .env("LAB_STATE", self.state())
             .env("LAB_PORT", &self.port)

@@ -20,7 +20,7 @@ const SLUGS: [&str; 8] = [
 ];
 
 /// The fields of a step's form as the page sends them, hidden ones included, with these changes.
-fn form_of(page: &str, step: &str, changes: &[(&str, &str)]) -> Vec<(String, String)> {
+pub(crate) fn form_of(page: &str, step: &str, changes: &[(&str, &str)]) -> Vec<(String, String)> {
     let from = page
         .find(&format!("id=\"{step}-form\""))
         .unwrap_or_else(|| panic!("no form of {step} in {page}"));

@@ -42,6 +42,7 @@ mod interop;
 mod iperf2_wire;
 mod iperf3_wire;
 mod kits;
+mod lab;
 mod limits;
 mod login;
 mod netlab;

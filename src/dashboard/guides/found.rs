@@ -3,7 +3,7 @@
 use crate::dashboard::words;
 use crate::measure::experiment::ExperimentState;
 use crate::measure::fold::Series;
-use crate::measure::guide::{Evidence, Guide, Start};
+use crate::measure::guide::{self, Evidence, Guide, Start};
 use crate::measure::plan::Kind;
 use crate::measure::run::State;
 use crate::state::AppState;
@@ -142,6 +142,12 @@ pub async fn evidence(
                     && let Some(Series::Flow(series)) = state.store.series(newest.id).await?
                 {
                     found.echoes.insert(step.word, series.echoes);
+                }
+                if let (Guide::RegionFailure, Some(newest)) = (guide, runs.first())
+                    && let Some(Series::Http(series)) = state.store.series(newest.id).await?
+                    && let Some(recovery) = guide::recovery(&series)
+                {
+                    found.recoveries.insert(step.word, recovery);
                 }
                 found.runs.insert(step.word, runs);
             }

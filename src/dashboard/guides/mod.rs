@@ -1,6 +1,7 @@
 //! Guides as pages: what is done, forms that start what is left, the source lab's figures beside the own ones.
 
 pub mod found;
+pub mod lab;
 pub mod steps;
 
 use askama::Template;
@@ -18,6 +19,7 @@ use crate::measure::guide::{Beside, Guide, Stands};
 use crate::measure::units;
 use crate::state::AppState;
 use found::Mark;
+use lab::LabView;
 use steps::StepForm;
 
 #[derive(Template)]
@@ -57,6 +59,7 @@ struct GuidePage {
     peers: Vec<(String, bool)>,
     place: String,
     needs_lab: bool,
+    lab: Option<LabView>,
     runs: String,
     next: Option<Line>,
 }
@@ -242,6 +245,11 @@ async fn make(visit: &Visit, state: &AppState, slug: &str) -> Result<GuidePage, 
             .collect(),
         place: peer.map_or_else(|| "this machine".to_owned(), |peer| peer.name.clone()),
         needs_lab: guide.needs_lab(),
+        lab: if guide.needs_lab() {
+            Some(lab::view(state, &peers).await)
+        } else {
+            None
+        },
         runs: context::query("/runs", &[("tag", &guide.tag())]),
         next,
     })
@@ -249,7 +257,7 @@ async fn make(visit: &Visit, state: &AppState, slug: &str) -> Result<GuidePage, 
 
 fn figure(guide: Guide, beside: &Beside) -> Result<FigureView, Trouble> {
     let mut beside = beside.clone();
-    if !beside.own.is_empty() {
+    if !beside.own.is_empty() && !beside.lab.is_empty() {
         // The finding stands on top of the page already.
         beside.title = format!("{}: the source lab and yours", guide.name());
     }

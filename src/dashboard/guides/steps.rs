@@ -84,7 +84,7 @@ impl Place {
         let of_lab = |name: &str, otherwise: &str| {
             peers
                 .iter()
-                .filter(|peer| peer.tags.iter().any(|tag| tag == "lab"))
+                .filter(|peer| peer.tags.iter().any(|tag| tag == super::lab::LAB))
                 .find(|peer| peer.name == name)
                 .and_then(|peer| Some(web(peer.internal_address.as_ref()?, peer.ports.workload)))
                 .unwrap_or_else(|| otherwise.to_owned())

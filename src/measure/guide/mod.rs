@@ -1,6 +1,7 @@
 //! Guides: the experiments of the source labs as checklists, the labs' own figures, and where somebody's differ from them.
 
 mod network;
+mod recovery;
 mod servers;
 mod source;
 mod steps;
@@ -14,6 +15,8 @@ use crate::measure::flow_series::EchoPoint;
 use crate::measure::plan::Kind;
 use crate::measure::run::Run;
 use crate::measure::units;
+
+pub use recovery::{Recovery, recovery};
 
 /// Two figures are alike when neither is more than this share larger than the other.
 pub const ALIKE: f64 = 0.25;
@@ -181,6 +184,8 @@ pub struct Evidence {
     pub experiments: BTreeMap<&'static str, Experiment>,
     /// Round trips of the newest run of a step.
     pub echoes: BTreeMap<&'static str, Vec<EchoPoint>>,
+    /// How long the failures of the newest run of a step lasted.
+    pub recoveries: BTreeMap<&'static str, Recovery>,
 }
 
 impl Evidence {

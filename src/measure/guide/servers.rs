@@ -1,5 +1,7 @@
 //! The guides of the servers: one of them, a region, two regions, and a region that fails.
 
+use std::collections::BTreeMap;
+
 use super::source;
 use super::{
     Beside, Difference, Evidence, Manner, Stands, alone, compared, share_text, spot, times_text,
@@ -317,6 +319,20 @@ pub(super) fn overflow(found: &Evidence) -> Beside {
     }
 }
 
+/// Regions with their shares of the replies.
+fn regions(replies: &BTreeMap<String, u64>) -> String {
+    let all: u64 = replies.values().sum();
+    let shares: Vec<String> = replies
+        .iter()
+        .filter(|(_, replies)| **replies > 0)
+        .map(|(region, replies)| {
+            let share = share_text(*replies as f64 / all.max(1) as f64);
+            format!("{region} {share}")
+        })
+        .collect();
+    shares.join(", ")
+}
+
 pub(super) fn failure(found: &Evidence) -> Beside {
     let errors = |step: &str| {
         let rate = rate(found, step)?;
@@ -349,6 +365,28 @@ pub(super) fn failure(found: &Evidence) -> Beside {
             "failed while a region died",
             text("kill"),
             "until the balancer has marked it down",
+        ),
+        alone(
+            "time to recover",
+            found.recoveries.get("kill").map(|kill| match kill.took_s {
+                Some(took) if took > 0.0 => format!(
+                    "{} ± {}",
+                    words::seconds(took),
+                    words::seconds(kill.exact_s)
+                ),
+                Some(_) => "nothing failed".to_owned(),
+                None => "not before the run ended".to_owned(),
+            }),
+            "from the first request that failed to the next good one after the last",
+        ),
+        alone(
+            "answered after it by",
+            found
+                .recoveries
+                .get("kill")
+                .map(|kill| regions(&kill.after))
+                .filter(|text| !text.is_empty()),
+            "all of it by the region that is left",
         ),
         alone(
             "failed while a backend drained",
