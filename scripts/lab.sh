@@ -8,7 +8,8 @@
 #
 # Settings by environment: TIDEMARK_BIN the program (else it is built), LAB_STATE the folder of pids and logs,
 # LAB_PORT of the backends on 127.0.1.1-3 and 127.0.2.1-3 (8080), LAB_REGIONAL (127.0.0.1:8101), LAB_GLOBAL
-# (127.0.0.1:8102) and LAB_DASHBOARD (127.0.0.1:8080).
+# (127.0.0.1:8102) and LAB_DASHBOARD (127.0.0.1:8080); LAB_CAP requests a second that the first region takes (10), and
+# LAB_OVERFLOW how the global front overflows above it: at once, or settling over 20 s.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -18,6 +19,8 @@ regional=${LAB_REGIONAL:-127.0.0.1:8101}
 global=${LAB_GLOBAL:-127.0.0.1:8102}
 dashboard=${LAB_DASHBOARD:-127.0.0.1:8080}
 backends=(r1a:1:1 r1b:1:2 r1c:1:3 r2a:2:1 r2b:2:2 r2c:2:3)
+cap=${LAB_CAP:-10}
+overflow=${LAB_OVERFLOW:-at-once}
 lab=lab
 . "$root/scripts/processes.sh"
 
@@ -44,6 +47,8 @@ up() {
   find_program
   # HAProxy would share a port that somebody else has, and half of the requests would go astray.
   local address
+  [[ "$cap" =~ ^[1-9][0-9]{0,5}$ ]] || fail "LAB_CAP is '$cap': set it to a whole number of requests a second, such as 10"
+  [ "$overflow" = at-once ] || [ "$overflow" = settling ] || fail "LAB_OVERFLOW is '$overflow': set it to at-once or settling"
   [ "$regional" != "$global" ] || fail "both fronts are to listen on $global: set LAB_REGIONAL or LAB_GLOBAL"
   for address in "$regional" "$global" "$dashboard"; do
     if (exec 3<>"/dev/tcp/${address%:*}/${address##*:}") 2>/dev/null; then
@@ -60,11 +65,15 @@ up() {
     # Read by the configurations of the fronts.
     export "LAB_${name^^}=127.0.$region.$number:$port"
   done
-  local kind front
+  local kind front configuration
+  export LAB_CAP=$cap LAB_CAP_20S=$((20 * cap))
   for kind in regional global; do
-    front=$regional
-    if [ "$kind" = global ]; then front=$global; fi
-    LAB_FRONT=$front start "haproxy-$kind" haproxy -db -f "$root/deploy/haproxy/$kind.cfg"
+    front=$regional configuration=$kind
+    if [ "$kind" = global ]; then
+      front=$global
+      if [ "$overflow" = settling ]; then configuration=settling; fi
+    fi
+    LAB_FRONT=$front start "haproxy-$kind" haproxy -db -f "$root/deploy/haproxy/$configuration.cfg"
   done
   mkdir -m 700 "$state/data-dashboard"
   start dashboard "$program" serve --dashboard "$dashboard" --workload off --receiver off --receiver3 off \
@@ -93,7 +102,7 @@ register() {
     peer "{\"name\": \"$name\", \"internal_address\": \"127.0.$region.$number\", \"region\": \"region$region\", \"ports\": {\"workload\": $port}, \"tags\": [\"lab\"]}" || { echo "lab: the dashboard takes no peers; register them on its Guides page" >&2; return 0; }
   done
   peer "{\"name\": \"regional\", \"internal_address\": \"${regional%:*}\", \"ports\": {\"workload\": ${regional##*:}}, \"tags\": [\"lab\", \"front\"]}" || true
-  peer "{\"name\": \"global\", \"internal_address\": \"${global%:*}\", \"ports\": {\"workload\": ${global##*:}}, \"tags\": [\"lab\", \"front\"]}" || true
+  peer "{\"name\": \"global\", \"internal_address\": \"${global%:*}\", \"ports\": {\"workload\": ${global##*:}}, \"tags\": [\"lab\", \"front\", \"cap:$cap\", \"$overflow\"]}" || true
 }
 
 # drill WORD WHICH: to the backends of this name or region.

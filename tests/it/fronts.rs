@@ -132,6 +132,8 @@ pub(crate) struct Script {
     port: String,
     /// Regional and global front, dashboard.
     pub(crate) fronts: [String; 3],
+    /// Further settings.
+    pub(crate) settings: Vec<(&'static str, &'static str)>,
 }
 
 impl Drop for Script {
@@ -147,6 +149,7 @@ impl Script {
             folder: TempFolder::new(),
             port: free_port().to_string(),
             fronts: [address(), address(), address()],
+            settings: Vec::new(),
         }
     }
 
@@ -168,6 +171,7 @@ impl Script {
             .env("LAB_REGIONAL", &self.fronts[0])
             .env("LAB_GLOBAL", &self.fronts[1])
             .env("LAB_DASHBOARD", &self.fronts[2])
+            .envs(self.settings.iter().copied())
             .stdin(Stdio::null())
             .stdout(file.try_clone().unwrap())
             .stderr(file)

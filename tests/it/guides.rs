@@ -291,7 +291,7 @@ fn the_capacity_is_done_in_a_browser() {
         let search = [
             ("base", line.as_str()),
             ("step_s", "0.5"),
-            ("budget_s", "20"),
+            ("budget_s", "40"),
         ];
         step(&desk, slug, "search", &search, EXPERIMENT).await;
         let text = desk.browser.text().await;

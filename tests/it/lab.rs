@@ -15,7 +15,12 @@ struct Lab {
 
 impl Lab {
     fn up() -> Self {
-        let script = Script::new();
+        Self::up_with(&[])
+    }
+
+    fn up_with(settings: &[(&'static str, &'static str)]) -> Self {
+        let mut script = Script::new();
+        script.settings.extend(settings);
         let (up, said) = script.run("up");
         assert!(up, "{said}");
         Self { script }
@@ -163,7 +168,7 @@ fn a_lab_that_runs_is_recognised_and_its_global_guide_shows_the_overflow() {
     let page = lab.page("/guides/global-overflow");
     for words in [
         "✓ done",
-        "answered by other regions, in the last repeat",
+        "answered by other regions, repeat by repeat",
         "yours",
         "settled at repeat",
     ] {
@@ -181,7 +186,7 @@ fn a_lab_that_runs_is_recognised_and_its_global_guide_shows_the_overflow() {
     let short = [
         ("base", search.as_str()),
         ("step_s", "0.5"),
-        ("budget_s", "10"),
+        ("budget_s", "40"),
     ];
     let search = lab.start("regional-overload", "search", &short);
     let found = lab.finished(&search);
@@ -276,4 +281,41 @@ fn only_registered_servers_are_watched() {
     // A lab that is not there is said to be none.
     let page = ask(&[], "/guides/region-failure");
     assert!(page.contains("scripts/lab.sh up"), "{page}");
+}
+
+#[test]
+fn a_front_that_learns_slowly_settles_run_after_run() {
+    let lab = Lab::up_with(&[("LAB_OVERFLOW", "settling"), ("LAB_CAP", "2")]);
+    let page = lab.page("/guides/global-overflow");
+    // Cap and rates are those of this lab; nothing says that it overflows at once.
+    assert!(
+        page.contains("The first region takes 2 requests a second."),
+        "{page}"
+    );
+    assert!(page.contains("--num-conns 40 --rate 4 "), "{page}");
+    assert!(!page.contains("overflows at once"), "{page}");
+    let front = &lab.script.fronts[1];
+    let (host, port) = front.split_once(':').unwrap();
+    let line = format!(
+        "httperf --server {host} --port {port} --uri /?work=light --num-conns 60 --rate 20"
+    );
+    let series = lab.start(
+        "global-overflow",
+        "series",
+        &[("base", &line), ("repeat", "3")],
+    );
+    let shown = lab.finished(&series);
+    let near: Vec<u64> = (0..3)
+        .map(|repeat| {
+            let regions = &shown["points"][repeat]["summary"]["regions"];
+            regions["region1"]["replies"].as_u64().unwrap_or(0)
+        })
+        .collect();
+    // The first 40 of 20 s all go to the near region, then only what has left the meter's 20 s.
+    assert!(near[0] >= 36 && near[2] <= 24, "{near:?}");
+
+    let mut script = Script::new();
+    script.settings.push(("LAB_CAP", "many"));
+    let (up, said) = script.run("up");
+    assert!(!up && said.contains("LAB_CAP is 'many'"), "{said}");
 }

@@ -15,9 +15,10 @@ use crate::dashboard::error::Trouble;
 use crate::dashboard::frame::{Frame, Place, page};
 use crate::dashboard::run::figures::{self, FigureView};
 use crate::dashboard::words::DASH;
-use crate::measure::guide::{Beside, Guide, Stands};
+use crate::measure::guide::{Beside, Evidence, Guide, Stands};
 use crate::measure::units;
 use crate::state::AppState;
+use crate::store::StoreError;
 use found::Mark;
 use lab::LabView;
 use steps::StepForm;
@@ -159,6 +160,21 @@ pub async fn show(
     }
 }
 
+/// What one server answers: found by the guide itself, else what the first of the lab's guides found of one backend.
+async fn ceiling(
+    state: &AppState,
+    guide: Guide,
+    found: &Evidence,
+) -> Result<Option<f64>, StoreError> {
+    let own = found.ceiling();
+    if own.is_some() || !guide.needs_lab() {
+        return Ok(own);
+    }
+    let first = Guide::RegionalOverload;
+    let marks = found::marks(state, first).await?;
+    Ok(found::evidence(state, first, &marks).await?.ceiling())
+}
+
 async fn make(visit: &Visit, state: &AppState, slug: &str) -> Result<GuidePage, Trouble> {
     let Some(guide) = Guide::from_slug(slug) else {
         let shown: String = slug.chars().take(60).collect();
@@ -187,7 +203,8 @@ async fn make(visit: &Visit, state: &AppState, slug: &str) -> Result<GuidePage, 
     let marks = found::marks(state, guide).await.map_err(read)?;
     let evidence = found::evidence(state, guide, &marks).await.map_err(read)?;
     let beside = guide.beside(&evidence);
-    let place = steps::Place::new(state, peer, &peers, &evidence);
+    let ceiling = ceiling(state, guide, &evidence).await.map_err(read)?;
+    let place = steps::Place::new(state, peer, &peers, ceiling);
     let steps: Vec<StepView> = guide
         .steps()
         .iter()

@@ -4,7 +4,7 @@ use super::found::typed;
 use crate::dashboard::launch;
 use crate::dashboard::{context, receivers};
 use crate::measure::experiment::ExperimentKind;
-use crate::measure::guide::{Evidence, Guide, Start, Step};
+use crate::measure::guide::{Guide, Start, Step};
 use crate::state::AppState;
 use crate::store::Peer;
 
@@ -57,11 +57,19 @@ pub struct Place {
     global: String,
     backend: String,
     ceiling: Option<f64>,
+    cap: f64,
+    /// Whether the global front settles slowly.
+    settles: bool,
 }
 
 impl Place {
     /// The chosen peer, else this machine; and the lab, where it is registered.
-    pub fn new(state: &AppState, peer: Option<&Peer>, peers: &[Peer], found: &Evidence) -> Self {
+    pub fn new(
+        state: &AppState,
+        peer: Option<&Peer>,
+        peers: &[Peer],
+        ceiling: Option<f64>,
+    ) -> Self {
         let here = "127.0.0.1".to_owned();
         let (internal, external) = match peer {
             None => (here.clone(), here),
@@ -89,7 +97,20 @@ impl Place {
                 .and_then(|peer| Some(web(peer.internal_address.as_ref()?, peer.ports.workload)))
                 .unwrap_or_else(|| otherwise.to_owned())
         };
+        let front_tags: Vec<&str> = peers
+            .iter()
+            .filter(|peer| {
+                peer.name == "global" && peer.tags.iter().any(|tag| tag == super::lab::LAB)
+            })
+            .flat_map(|peer| peer.tags.iter().map(String::as_str))
+            .collect();
         Self {
+            cap: front_tags
+                .iter()
+                .find_map(|tag| tag.strip_prefix("cap:")?.parse().ok())
+                .filter(|cap| (0.1..=1e6).contains(cap))
+                .unwrap_or(REGION_CAP),
+            settles: front_tags.contains(&"settling"),
             port: peer.map_or_else(
                 || receivers::own_port(state).unwrap_or(5001),
                 |peer| peer.ports.throughput,
@@ -100,7 +121,7 @@ impl Place {
             regional: of_lab("regional", REGIONAL),
             global: of_lab("global", GLOBAL),
             backend: of_lab("r1a", BACKEND),
-            ceiling: found.ceiling(),
+            ceiling,
         }
     }
 }
@@ -183,7 +204,7 @@ pub fn form(guide: Guide, step: &Step, place: &Place) -> StepForm {
         Guide::Tier1 => tier(step, place),
         Guide::Capacity => capacity(step, place, &mut hidden, &mut note),
         Guide::RegionalOverload => regional(step, place, &mut hidden, &mut note),
-        Guide::GlobalOverflow => overflow(step, place),
+        Guide::GlobalOverflow => overflow(step, place, &mut note),
         Guide::RegionFailure => failure(step, place, &mut note),
     };
     let (action, kind) = match step.start {
@@ -379,24 +400,57 @@ fn regional(
     ]
 }
 
-fn overflow(step: &Step, place: &Place) -> Vec<Asked> {
-    let url = format!("{}?work=light", place.global);
+fn overflow(step: &Step, place: &Place, note: &mut String) -> Vec<Asked> {
+    let url = match place.ceiling {
+        // What was searched is the standard picture; its cap then is one that a region can be full at.
+        Some(_) => place.global.clone(),
+        None => format!("{}?work=light", place.global),
+    };
     if step.word == "below" {
+        *note = cap_words(place);
         return vec![
             asked(("url", "Address"), "c6", url),
-            in_unit("rate", "Rate", "req/s", typed(REGION_CAP * 0.8)),
+            in_unit("rate", "Rate", "req/s", typed(place.cap * 0.8)),
             in_unit("num_conns", "Requests", "", "100"),
         ];
     }
+    if !place.settles {
+        "This front overflows at once, so there is little to settle; LAB_OVERFLOW=settling scripts/lab.sh up starts one that learns over 20 s."
+            .clone_into(note);
+    }
+    // As long as the lab's: a settling front needs 20 s to see what it got.
+    let requests = (place.cap * 2.0 * 10.0).ceil();
     let line = httperf(
         &url,
-        &format!("--num-conns 200 --rate {}", typed(REGION_CAP * 2.0)),
+        &format!(
+            "--num-conns {requests} --rate {} --timeout 60",
+            typed(place.cap * 2.0)
+        ),
     );
     vec![
         asked(LINE, "c6", line),
         in_unit("repeat", "Repeats", "", "5"),
         in_unit("pause_s", "Pause", "s", "0"),
     ]
+}
+
+/// What the cap of the first region is, and what it should be by what one backend answers.
+fn cap_words(place: &Place) -> String {
+    let cap = typed(place.cap);
+    let Some(one) = place.ceiling else {
+        return format!("The first region takes {cap} requests a second.");
+    };
+    // The lab's cap, 10 a second, is 0.6 of what its three servers answer.
+    let fitting = (0.6 * 3.0 * one).floor().max(1.0);
+    if fitting.total_cmp(&place.cap).is_eq() {
+        return format!(
+            "The first region takes {cap} requests a second: 0.6 of what three backends answer, as in the source lab."
+        );
+    }
+    format!(
+        "The first region takes {cap} requests a second. One backend answers {} a second, so LAB_CAP={fitting} scripts/lab.sh up sets the source lab's share of it.",
+        typed(one)
+    )
 }
 
 fn failure(step: &Step, place: &Place, note: &mut String) -> Vec<Asked> {
@@ -412,7 +466,7 @@ fn failure(step: &Step, place: &Place, note: &mut String) -> Vec<Asked> {
             "c6",
             format!("{}?work=light", place.global),
         ),
-        in_unit("rate", "Rate", "req/s", typed(REGION_CAP * 0.8)),
+        in_unit("rate", "Rate", "req/s", typed(place.cap * 0.8)),
         in_unit("num_conns", "Requests", "", "200"),
     ]
 }

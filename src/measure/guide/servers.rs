@@ -255,17 +255,16 @@ pub(super) fn overflow(found: &Evidence) -> Beside {
         let all: u64 = summary.regions.values().map(|region| region.replies).sum();
         (all > 0).then(|| (all - of("region1")) as f64 / all as f64)
     };
-    let last = series.and_then(|series| {
-        let point = series
-            .points
-            .iter()
-            .rev()
-            .find(|point| point.summary.is_some())?;
-        match point.summary.as_ref()? {
+    let shares: Vec<f64> = series
+        .into_iter()
+        .flat_map(|series| &series.points)
+        .filter_map(|point| match point.summary.as_ref()? {
             Summary::Rate(rate) => share(rate),
             _ => None,
-        }
-    });
+        })
+        .collect();
+    let each: Vec<String> = shares.iter().map(|part| share_text(*part)).collect();
+    let each = (!each.is_empty()).then(|| each.join(", "));
     let rows = vec![
         Difference {
             figure: "settled at repeat",
@@ -299,9 +298,9 @@ pub(super) fn overflow(found: &Evidence) -> Beside {
             "nothing should spill; the lab could not see it",
         ),
         alone(
-            "answered by other regions, in the last repeat",
-            last.map(share_text),
-            "about half; the lab could not see it",
+            "answered by other regions, repeat by repeat",
+            each,
+            "about half in the end; the lab could not see it",
         ),
     ];
     Beside {
