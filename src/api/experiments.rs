@@ -16,11 +16,11 @@ use super::problem::{Answer, Problem};
 use super::runs::{fault, read_tags, read_token, text};
 use super::{Api, actor, body, list};
 use crate::guard::Concerns;
-use crate::measure::experiment::{Experiment, ExperimentKind, ExperimentState, Spec};
+use crate::measure::experiment::{Experiment, ExperimentKind, ExperimentState, Question, Spec};
 use crate::measure::objective::Objectives;
 use crate::measure::plan::{Caps, FieldError};
 use crate::store::ExperimentFilter;
-use crate::supervisor::{ExperimentLaunch, check_note};
+use crate::supervisor::{ExperimentLaunch, NoProof, check_note};
 
 /// The keys that say something about an experiment and not what it does.
 const ABOUT: [&str; 4] = ["note", "tags", "objective", "form_token"];
@@ -32,7 +32,14 @@ const MAX_LIMIT: usize = 100;
 /// `POST /api/experiments`
 pub(super) async fn start(Shared(api): Shared<Api>, request: Request) -> Answer<Response> {
     let actor = actor(&request);
-    let object = body::read(request).await?;
+    let mut object = body::read(request).await?;
+    if let Some(asked) = object.get("prove").filter(|asked| !asked.is_null()) {
+        let found = look_up(&api, asked).await?;
+        object.remove("prove");
+        for (key, value) in found {
+            object.entry(key).or_insert(value);
+        }
+    }
     let launch =
         read_launch(object, api.state.supervisor.caps(), actor).map_err(Problem::invalid)?;
     let target = launch.spec.target();
@@ -47,6 +54,17 @@ pub(super) async fn start(Shared(api): Shared<Api>, request: Request) -> Answer<
     });
     let answer = answer.map_err(|error| Problem::of_launch(error, Some("base")));
     Ok(Concerns::mark(target, answer))
+}
+
+/// What proves the cause that is asked about, with the plans that follow from its run.
+async fn look_up(api: &Api, asked: &Value) -> Answer<Map<String, Value>> {
+    let refused = |field: &str, message: String| Problem::invalid(vec![fault(field, message)]);
+    let question = Question::read(asked).map_err(|(field, message)| refused(field, message))?;
+    match api.state.supervisor.proof_of(&question).await {
+        Ok(found) => Ok(found),
+        Err(NoProof::Asked(field, message)) => Err(refused(field, message)),
+        Err(NoProof::Storage(error)) => Err(error.into()),
+    }
 }
 
 fn read_launch(
@@ -128,6 +146,7 @@ fn without_figures(experiment: &Experiment) -> Value {
     if let Some(object) = value.as_object_mut() {
         object.remove("settled_at");
         object.remove("ratio");
+        object.remove("proof");
     }
     value
 }

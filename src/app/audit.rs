@@ -106,6 +106,9 @@ fn action(method: &Method, path: &str, made: &str) -> String {
         ("POST", ["experiments"] | ["experiments", "new"]) => {
             format!("start experiment{}", number("experiments"))
         }
+        ("POST", ["runs", id, "prove"]) => {
+            format!("prove run {id}: experiment{}", number("experiments"))
+        }
         ("POST", [kind @ ("runs" | "experiments"), id, "cancel"]) => {
             format!("stop {} {id}", kind.trim_end_matches('s'))
         }

@@ -51,6 +51,7 @@ pub fn router(state: AppState) -> Router {
         .route("/runs/{id}/live", get(run::handler::live))
         .route("/runs/{id}/cancel", post(run::handler::cancel))
         .route("/runs/{id}/baseline", post(run::handler::baseline))
+        .route("/runs/{id}/prove", post(run::prove::start))
         .route("/runs/{id}/edit", post(run::handler::edit))
         .route(
             "/runs/{id}/delete",

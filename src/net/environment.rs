@@ -30,6 +30,13 @@ pub fn environment(towards: Option<IpAddr>) -> Environment {
     }
 }
 
+/// The congestion controls that the kernel offers; empty where it does not say.
+pub fn congestion_controls() -> Vec<String> {
+    line("/proc/sys/net/ipv4/tcp_available_congestion_control")
+        .map(|names| names.split_whitespace().map(str::to_owned).collect())
+        .unwrap_or_default()
+}
+
 /// CPUs that this process may use: its affinity mask and its control group's quota count.
 pub fn cpus() -> Option<u32> {
     let count = std::thread::available_parallelism().ok()?;

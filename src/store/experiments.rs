@@ -330,6 +330,7 @@ fn decoded(row: &Row<'_>) -> Result<Experiment, StoreError> {
         points: Vec::new(),
         settled_at: None,
         ratio: None,
+        proof: None,
         capacity: row
             .get::<_, Option<String>>(8)?
             .map(|text| json("found", &text))

@@ -31,7 +31,9 @@ use crate::store::{Finish, Patch, Store, StoreError};
 pub use events::{Event, EventKind};
 pub use execute::{Concluding, conclude};
 use experiments::Courses;
-pub use experiments::{EXPERIMENT_PLACES, ExperimentEvent, ExperimentEventKind, ExperimentLaunch};
+pub use experiments::{
+    EXPERIMENT_PLACES, ExperimentEvent, ExperimentEventKind, ExperimentLaunch, NoProof,
+};
 pub use instrument::{Found, Instrument, Pinned, StopHandle, look_up};
 pub use launch::{Launch, LaunchError};
 pub use live::Cause;

@@ -50,6 +50,7 @@ mod pages;
 mod path;
 mod ping;
 mod probe;
+mod prove;
 mod reach;
 mod received;
 mod receiver;

@@ -169,7 +169,11 @@ impl<'a> Study<'a> {
             }
             drift::NAME => kind == ExperimentKind::Sweep && self.is_curve(),
             bars::NAME => kind == ExperimentKind::Sweep && !self.is_curve(),
-            pairs::NAME => kind == ExperimentKind::Paired,
+            // Lateness, by which a generator is judged, is not what this chart shows.
+            pairs::NAME => match &self.experiment.proof {
+                Some(proof) => !proof.figure.starts_with("lateness"),
+                None => kind == ExperimentKind::Paired,
+            },
             series::NAME => {
                 kind == ExperimentKind::Series
                     && repeats <= MOST_SERIES

@@ -141,11 +141,13 @@ pub fn fields(kind: ExperimentKind) -> [(&'static str, Vec<Field>); 3] {
     let what = match kind {
         ExperimentKind::Sweep => vec![BASE, VARY, VALUES, VARY2, VALUES2],
         ExperimentKind::Series | ExperimentKind::Capacity => vec![BASE],
-        ExperimentKind::Paired => vec![A, B],
+        ExperimentKind::Paired | ExperimentKind::Prove => vec![A, B],
     };
     let how = match kind {
         ExperimentKind::Sweep => vec![REPEAT, PAUSE, ORDER],
-        ExperimentKind::Series | ExperimentKind::Paired => vec![REPEAT, PAUSE],
+        ExperimentKind::Series | ExperimentKind::Paired | ExperimentKind::Prove => {
+            vec![REPEAT, PAUSE]
+        }
         // A search decides the rest itself.
         ExperimentKind::Capacity => vec![STEP, BUDGET],
     };
@@ -233,7 +235,7 @@ pub const fn often(
 pub fn defaults(kind: ExperimentKind) -> Values {
     let repeat = match kind {
         ExperimentKind::Sweep | ExperimentKind::Capacity => "1",
-        ExperimentKind::Series | ExperimentKind::Paired => "5",
+        ExperimentKind::Series | ExperimentKind::Paired | ExperimentKind::Prove => "5",
     };
     [
         ("repeat", repeat),

@@ -135,7 +135,7 @@ pub(super) fn keys(
         return Vec::new();
     }
     match spec {
-        Spec::Paired(_) => of_pair(experiment, of, levels),
+        Spec::Paired(_) | Spec::Prove(_) => of_pair(experiment, of, levels),
         Spec::Varied(varied) if varied.vary.is_empty() => of_series(experiment, of, &known, gaps),
         Spec::Varied(_) | Spec::Capacity(_) => of_sweep(spec, of, &known, levels, bend, gaps),
     }

@@ -23,6 +23,7 @@ pub const fn kind_words(kind: ExperimentKind) -> &'static str {
         ExperimentKind::Sweep => "sweep",
         ExperimentKind::Series => "series",
         ExperimentKind::Paired => "two plans in turn",
+        ExperimentKind::Prove => "proof of a cause",
         ExperimentKind::Capacity => "capacity search",
     }
 }

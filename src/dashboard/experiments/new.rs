@@ -350,7 +350,7 @@ fn head(kind: ExperimentKind, spec: Option<&Spec>) -> String {
             )
         }
         ExperimentKind::Series => format!("{runs} of the same plan"),
-        ExperimentKind::Paired => format!("{runs}: a and b take turns"),
+        ExperimentKind::Paired | ExperimentKind::Prove => format!("{runs}: a and b take turns"),
         ExperimentKind::Capacity => format!("How much does {} hold?", spec.target()),
     }
 }

@@ -15,8 +15,8 @@ use crate::dashboard::run::rail::Fact;
 use crate::dashboard::run::view::{Stopped, wrapped};
 use crate::dashboard::words;
 use crate::measure::experiment::{
-    Experiment, ExperimentKind, ExperimentState, Point, Spec, curve, figure_of_kind, label_of,
-    searched,
+    Experiment, ExperimentKind, ExperimentState, Point, Proving, Spec, curve, figure_of_kind,
+    label_of, searched,
 };
 use crate::measure::fold::Series;
 use crate::measure::plan::Kind;
@@ -138,6 +138,7 @@ pub fn about(experiment: &Experiment) -> String {
             words::plural(u64::from(spec.repeat()), "run", "runs")
         ),
         ExperimentKind::Paired => "a and b take turns".to_owned(),
+        ExperimentKind::Prove => "A cause is put to the proof".to_owned(),
         ExperimentKind::Capacity => "How much it holds is searched for".to_owned(),
     }
 }
@@ -303,6 +304,7 @@ fn lines(spec: &Spec) -> Vec<Line> {
     match spec {
         Spec::Varied(varied) => vec![line("", &varied.base)],
         Spec::Paired(paired) => vec![line("a", &paired.a), line("b", &paired.b)],
+        Spec::Prove(Proving { pair, .. }) => vec![line("a", &pair.a), line("b", &pair.b)],
         Spec::Capacity(search) => vec![line("", search.base())],
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::dashboard::context;
 use crate::dashboard::run::belief;
+use crate::measure::experiment::provable;
 use crate::measure::flow_series::FlowSeries;
 use crate::measure::plan::Plan;
 use crate::measure::plan::throughput::{Direction, Protocol, ThroughputPlan};
@@ -19,6 +20,8 @@ pub struct Limits {
     pub lines: Vec<LimitLine>,
     /// What was looked for and not found; empty where nothing was.
     pub not_found: String,
+    /// Causes that it does not name and that can be put to the proof: word and name.
+    pub suspicions: Vec<(&'static str, String)>,
 }
 
 /// One cause in words.
@@ -34,6 +37,8 @@ pub struct LimitLine {
     pub minor: bool,
     /// A run that would refute it.
     pub test: Option<Test>,
+    /// The word by which it is put to the proof; `None` where nothing would prove it.
+    pub provable: Option<&'static str>,
 }
 
 /// A run that puts a cause to the test, as a filled form.
@@ -67,15 +72,20 @@ pub(super) fn limits(run: &Run, series: Option<&FlowSeries>) -> Option<Limits> {
         lines: run
             .limits
             .iter()
-            .map(|limit| line(run.id, flow, limit))
+            .map(|limit| line(run, flow, limit))
             .collect(),
         not_found: flow
             .map(|plan| not_found(plan, &run.limits, series))
             .unwrap_or_default(),
+        suspicions: provable(run)
+            .into_iter()
+            .filter(|word| !run.limits.iter().any(|limit| limit.cause == *word))
+            .map(|word| (word, cause(word)))
+            .collect(),
     })
 }
 
-fn line(run: i64, flow: Option<&ThroughputPlan>, limit: &Limit) -> LimitLine {
+fn line(run: &Run, flow: Option<&ThroughputPlan>, limit: &Limit) -> LimitLine {
     LimitLine {
         share: format!("{:.0}\u{a0}%", limit.share * 100.0),
         cause: cause(&limit.cause),
@@ -85,7 +95,10 @@ fn line(run: i64, flow: Option<&ThroughputPlan>, limit: &Limit) -> LimitLine {
             limit.evidence.clone()
         },
         minor: limit.share < 0.1,
-        test: flow.and_then(|plan| test(run, plan, limit)),
+        test: flow.and_then(|plan| test(run.id, plan, limit)),
+        provable: provable(run)
+            .into_iter()
+            .find(|cause| *cause == limit.cause),
     }
 }
 

@@ -18,6 +18,7 @@ pub mod keys;
 pub mod limits;
 pub mod old;
 pub mod pages;
+pub mod prove;
 pub mod rail;
 mod scale;
 mod streams;

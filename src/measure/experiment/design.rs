@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::capacity::CapacitySpec;
 use super::driver::{Driver, Planned};
+use super::prove::Proving;
 use super::record::ExperimentKind;
 use crate::measure::plan::Plan;
 
@@ -82,6 +83,8 @@ pub enum Spec {
     Varied(Varied),
     /// Two plans in turn.
     Paired(Paired),
+    /// A run and its counter-run in turn.
+    Prove(Proving),
     /// The highest rate that holds.
     Capacity(Box<CapacitySpec>),
 }
@@ -93,6 +96,7 @@ impl Spec {
             Self::Varied(varied) if varied.vary.is_empty() => ExperimentKind::Series,
             Self::Varied(_) => ExperimentKind::Sweep,
             Self::Paired(_) => ExperimentKind::Paired,
+            Self::Prove(_) => ExperimentKind::Prove,
             Self::Capacity(_) => ExperimentKind::Capacity,
         }
     }
@@ -102,6 +106,7 @@ impl Spec {
         match self {
             Self::Varied(varied) => &varied.arms,
             Self::Paired(paired) => &paired.arms,
+            Self::Prove(proving) => &proving.pair.arms,
             Self::Capacity(capacity) => std::slice::from_ref(capacity.arm()),
         }
     }
@@ -111,6 +116,7 @@ impl Spec {
         match self {
             Self::Varied(varied) => varied.repeat,
             Self::Paired(paired) => paired.repeat,
+            Self::Prove(proving) => proving.pair.repeat,
             Self::Capacity(_) => 1,
         }
     }
@@ -120,6 +126,7 @@ impl Spec {
         match self {
             Self::Varied(varied) => varied.pause_s,
             Self::Paired(paired) => paired.pause_s,
+            Self::Prove(proving) => proving.pair.pause_s,
             Self::Capacity(_) => 0.0,
         }
     }
@@ -128,7 +135,7 @@ impl Spec {
     pub const fn order(&self) -> Order {
         match self {
             Self::Varied(varied) => varied.order,
-            Self::Paired(_) => Order::Interleaved,
+            Self::Paired(_) | Self::Prove(_) => Order::Interleaved,
             Self::Capacity(_) => Order::Given,
         }
     }
@@ -137,7 +144,7 @@ impl Spec {
     pub fn fields(&self) -> Vec<&str> {
         match self {
             Self::Varied(varied) => varied.vary.iter().map(|(name, _)| name.as_str()).collect(),
-            Self::Paired(_) => Vec::new(),
+            Self::Paired(_) | Self::Prove(_) => Vec::new(),
             Self::Capacity(_) => vec!["rate"],
         }
     }
@@ -171,7 +178,9 @@ impl Spec {
     /// What decides run by run.
     pub fn driver(&self) -> Box<dyn Driver> {
         match self {
-            Self::Varied(_) | Self::Paired(_) => Box::new(Planned::new(self.clone())),
+            Self::Varied(_) | Self::Paired(_) | Self::Prove(_) => {
+                Box::new(Planned::new(self.clone()))
+            }
             Self::Capacity(capacity) => capacity.driver(),
         }
     }
@@ -200,6 +209,7 @@ impl Spec {
                 "repeat": paired.repeat,
                 "pause_s": paired.pause_s,
             }),
+            Self::Prove(proving) => proving.to_json(),
             Self::Capacity(capacity) => capacity.to_json(),
         }
     }

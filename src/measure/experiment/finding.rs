@@ -3,6 +3,7 @@
 use super::design::Spec;
 use super::figure::{Figure, figure, figure_of_kind};
 use super::paired::{Ratio, ratio};
+use super::prove::{Answer, Proving};
 use super::record::Point;
 use super::settle::settled_at;
 use super::sweep::{Knee, Level, knee, levels, median};
@@ -55,6 +56,7 @@ pub fn finding(spec: &Spec, points: &[Point]) -> Finding {
     }
     let mut found = match spec {
         Spec::Paired(_) => of_pair(of, ratio(points)),
+        Spec::Prove(proving) => of_proof(proving, points),
         Spec::Varied(varied) if varied.vary.is_empty() => of_series(of, &ended),
         // What a search has found is told by the search.
         Spec::Capacity(_) => Finding::default(),
@@ -110,6 +112,42 @@ fn of_pair(of: Figure, ratio: Option<Ratio>) -> Finding {
             title: format!("No difference in {name} is shown: b has {interval} times that of a"),
             verdict: format!("Over {pairs} the interval (95 %) holds 1, so either may be ahead."),
         }
+    }
+}
+
+fn of_proof(proving: &Proving, points: &[Point]) -> Finding {
+    let Some(proof) = proving.proof(points) else {
+        return Finding::default();
+    };
+    let cause = proof.cause.replace('_', " ");
+    let times = |value: f64| units::significant(value);
+    let measured = match proof.ratio {
+        Some(Ratio {
+            b_to_a,
+            low: Some(low),
+            high: Some(high),
+            pairs,
+        }) => format!(
+            "Over {} it had {} times the {} ({} to {}, 95 %).",
+            counted(pairs.into(), "pair", "pairs"),
+            times(b_to_a),
+            proof.figure,
+            times(low),
+            times(high)
+        ),
+        _ => "Too few pairs have figures.".to_owned(),
+    };
+    let title = match proof.answer {
+        Answer::Confirmed => format!("Confirmed: run {} was limited by {cause}", proof.run),
+        Answer::Refuted => format!("Refuted: run {} was not limited by {cause}", proof.run),
+        Answer::Undecided => format!("Undecided whether run {} was limited by {cause}", proof.run),
+    };
+    Finding {
+        title,
+        verdict: format!(
+            "If it were, then {}; b is the run with {}. {measured}",
+            proof.expected, proof.change
+        ),
     }
 }
 

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::figure::figure;
 use super::record::Point;
+use crate::measure::summary::Summary;
 
 /// b over a.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -30,6 +31,14 @@ impl Ratio {
 
 /// The ratio over the pairs of a paired experiment; a pair is a and b of the same repeat.
 pub fn ratio(points: &[Point]) -> Option<Ratio> {
+    ratio_by(points, figure)
+}
+
+/// The same for another figure of the runs.
+pub(super) fn ratio_by(
+    points: &[Point],
+    figure: impl Fn(&Summary) -> Option<f64>,
+) -> Option<Ratio> {
     let mut pairs: BTreeMap<u32, [Option<f64>; 2]> = BTreeMap::new();
     for point in points {
         let place = match point.point["arm"].as_str() {
@@ -37,7 +46,7 @@ pub fn ratio(points: &[Point]) -> Option<Ratio> {
             Some("b") => 1,
             _ => continue,
         };
-        pairs.entry(point.repeat).or_default()[place] = point.summary.as_ref().and_then(figure);
+        pairs.entry(point.repeat).or_default()[place] = point.summary.as_ref().and_then(&figure);
     }
     let both: Vec<(f64, f64)> = pairs
         .into_values()

@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 use super::capacity::CapacitySpec;
 use super::design::{Arm, Order, Paired, Spec, Varied, plain};
 use super::estimate::estimate;
+use super::prove::Proving;
 use crate::measure::command_line;
 use crate::measure::plan::{Caps, FieldError, Plan};
 
@@ -18,8 +19,8 @@ pub const MAX_PAUSE_S: f64 = 3_600.0;
 pub const MAX_TIME_S: f64 = 604_800.0;
 
 /// The keys of an experiment.
-const KEYS: [&str; 7] = [
-    "base", "vary", "paired", "capacity", "repeat", "pause_s", "order",
+const KEYS: [&str; 8] = [
+    "base", "vary", "paired", "capacity", "prove", "repeat", "pause_s", "order",
 ];
 
 /// Fields of a plan that stand for one another: varying one replaces the others.
@@ -88,6 +89,9 @@ impl<'a> Reader<'a> {
         if let Some(capacity) = self.given("capacity") {
             return self.capacity(capacity);
         }
+        if let Some(prove) = self.given("prove") {
+            return self.prove(prove);
+        }
         let repeat = self.repeat();
         let pause_s = self.pause();
         let spec = match (self.given("base"), self.given("paired")) {
@@ -128,6 +132,44 @@ impl<'a> Reader<'a> {
                 None
             }
         }
+    }
+
+    /// A question whose run has been looked up already, so that both plans are known.
+    fn prove(&mut self, prove: &'a Value) -> Option<Spec> {
+        for key in ["base", "vary", "paired", "order"] {
+            if self.given(key).is_some() {
+                self.refuse(
+                    key,
+                    format!("What proves a cause follows from its run: leave {key} out."),
+                );
+            }
+        }
+        let object = prove.as_object().filter(|it| it.contains_key("a"));
+        let (Some(run), Some(cause), Some(object)) =
+            (prove["run"].as_i64(), prove["cause"].as_str(), object)
+        else {
+            self.refuse(
+                "prove",
+                "The run whose cause is to be proved has not been looked up.",
+            );
+            return None;
+        };
+        let (repeat, pause_s) = (self.repeat()?, self.pause()?);
+        let arms = self.both(object, "prove")?;
+        let pair = Paired {
+            a: object["a"].clone(),
+            b: object.get("b").cloned().unwrap_or_default(),
+            repeat,
+            pause_s,
+            arms,
+        };
+        let spec = Spec::Prove(Proving {
+            run,
+            cause: cause.to_owned(),
+            pair,
+        });
+        self.bounds(&spec);
+        Some(spec)
     }
 
     fn repeat(&mut self) -> Option<u32> {
@@ -196,9 +238,21 @@ impl<'a> Reader<'a> {
                 );
             }
         }
+        let arms = self.both(object, "paired")?;
+        Some(Spec::Paired(Paired {
+            a: object.get("a").cloned().unwrap_or_default(),
+            b: object.get("b").cloned().unwrap_or_default(),
+            repeat,
+            pause_s,
+            arms,
+        }))
+    }
+
+    /// The plans a and b of this object, which must be of one kind.
+    fn both(&mut self, object: &'a Map<String, Value>, within: &str) -> Option<Vec<Arm>> {
         let mut arms = Vec::new();
         for name in ["a", "b"] {
-            let field = format!("paired.{name}");
+            let field = format!("{within}.{name}");
             let Some(plan) = self.base(object.get(name), &field) else {
                 continue;
             };
@@ -219,7 +273,7 @@ impl<'a> Reader<'a> {
         };
         if a.plan.kind() != b.plan.kind() {
             self.refuse(
-                "paired.b",
+                &format!("{within}.b"),
                 format!(
                     "The two plans must be of one kind to be put against each other: a is {}, b is {}.",
                     a.plan.kind().word(),
@@ -228,13 +282,7 @@ impl<'a> Reader<'a> {
             );
             return None;
         }
-        Some(Spec::Paired(Paired {
-            a: object.get("a").cloned().unwrap_or_default(),
-            b: object.get("b").cloned().unwrap_or_default(),
-            repeat,
-            pause_s,
-            arms,
-        }))
+        Some(arms)
     }
 
     fn varied(&mut self, given: &'a Value, repeat: u32, pause_s: f64) -> Option<Spec> {

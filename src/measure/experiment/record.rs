@@ -7,6 +7,7 @@ use super::design::Spec;
 use super::estimate::{Estimate, estimate, remaining_s};
 use super::figure::figure;
 use super::paired::{Ratio, ratio};
+use super::prove::Proof;
 use super::settle::settled_at;
 use crate::measure::plan::Caps;
 use crate::measure::run::{Check, Progress, State};
@@ -22,13 +23,21 @@ pub enum ExperimentKind {
     Series,
     /// Two plans in turn.
     Paired,
+    /// A cause put to the proof.
+    Prove,
     /// A search for the highest rate that holds.
     Capacity,
 }
 
 impl ExperimentKind {
     /// Every kind.
-    pub const ALL: [Self; 4] = [Self::Sweep, Self::Series, Self::Paired, Self::Capacity];
+    pub const ALL: [Self; 5] = [
+        Self::Sweep,
+        Self::Series,
+        Self::Paired,
+        Self::Prove,
+        Self::Capacity,
+    ];
 
     /// The word in JSON, forms and the database.
     pub const fn word(self) -> &'static str {
@@ -36,6 +45,7 @@ impl ExperimentKind {
             Self::Sweep => "sweep",
             Self::Series => "series",
             Self::Paired => "paired",
+            Self::Prove => "prove",
             Self::Capacity => "capacity",
         }
     }
@@ -152,6 +162,8 @@ pub struct Experiment {
     pub settled_at: Option<u32>,
     /// How b of a pair compares with a.
     pub ratio: Option<Ratio>,
+    /// What a proof has answered so far.
+    pub proof: Option<Proof>,
     /// What a search has found.
     pub capacity: Option<Value>,
     /// The finding, at most 100 characters.
@@ -217,6 +229,10 @@ impl Experiment {
         }
         if self.kind == ExperimentKind::Paired {
             self.ratio = ratio(&self.points);
+        }
+        if let Some(Spec::Prove(proving)) = &design {
+            self.proof = proving.proof(&self.points);
+            self.ratio = self.proof.as_ref().and_then(|proof| proof.ratio);
         }
         self.progress = match self.runs_planned {
             _ if self.state == ExperimentState::Finished => Progress {

@@ -2,6 +2,7 @@
 
 mod course;
 mod drive;
+mod prove;
 mod watch;
 
 use std::collections::VecDeque;
@@ -10,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
 pub(super) use drive::drive_all;
+pub use prove::NoProof;
 pub use watch::{ExperimentEvent, ExperimentEventKind};
 
 use super::launch::{Launch, LaunchError};

@@ -144,6 +144,7 @@ pub fn experiment(asked: &Value, made: &[Made]) -> (Experiment, Spec) {
         points: Vec::new(),
         settled_at: None,
         ratio: None,
+        proof: None,
         capacity: None,
         title: None,
         verdict: None,
