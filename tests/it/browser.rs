@@ -16,7 +16,7 @@ pub(crate) struct Desk {
 }
 
 impl Desk {
-    async fn open(setup: Setup) -> Self {
+    pub async fn open(setup: Setup) -> Self {
         Self::open_with(setup, &[]).await
     }
 
@@ -31,7 +31,7 @@ impl Desk {
         }
     }
 
-    fn url(&self, path: &str) -> String {
+    pub fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.program.dashboard())
     }
 

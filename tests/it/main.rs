@@ -14,6 +14,7 @@ mod api;
 mod app;
 mod balancer;
 mod browser;
+mod browser_login;
 mod capacity;
 mod chart;
 mod chart_runs;

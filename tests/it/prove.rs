@@ -143,6 +143,11 @@ fn a_bandwidth_that_was_asked_for_is_proved_and_what_cannot_be_is_refused_with_i
             "{words}: {page}"
         );
     }
+    // Asked for again it is two plans in turn, both filled in.
+    let again = get(&format!("/experiments/new?again={}", experiment["id"]));
+    for words in ["20000000", "40000000"] {
+        assert!(again.contains(words), "{words}: {again}");
+    }
     let form = format!(
         "POST /runs/{}/prove HTTP/1.1\r\nHost: {address}\r\nOrigin: http://{address}\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 21\r\nConnection: close\r\n\r\ncause=bandwidth_asked",
         run["id"]

@@ -354,6 +354,14 @@ fn values_of(field: &str, line: &str) -> Result<Vec<Value>, String> {
     Ok(out)
 }
 
+/// The kind of form with this word: what proves a cause is, asked for again, two plans in turn.
+pub fn kind_of(word: &str) -> Option<ExperimentKind> {
+    match ExperimentKind::from_word(word)? {
+        ExperimentKind::Prove => Some(ExperimentKind::Paired),
+        kind => Some(kind),
+    }
+}
+
 /// The form's values of an experiment.
 pub fn values(kind: ExperimentKind, asked: &Value) -> Values {
     let mut values = defaults(kind);
@@ -373,8 +381,10 @@ pub fn values(kind: ExperimentKind, asked: &Value) -> Values {
             }
         }
     } else if kind == ExperimentKind::Paired {
-        put("base", plan(&asked["paired"]["a"]));
-        put("b", plan(&asked["paired"]["b"]));
+        let pair = asked.get("paired").or_else(|| asked.get("prove"));
+        let arm = |name: &str| pair.map_or_else(String::new, |pair| plan(&pair[name]));
+        put("base", arm("a"));
+        put("b", arm("b"));
     } else {
         put("base", plan(&asked["base"]));
     }

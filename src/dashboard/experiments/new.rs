@@ -80,14 +80,14 @@ pub async fn show(visit: Visit, Shared(state): Shared<AppState>) -> Response {
         (ExperimentKind::Sweep, None)
     } else {
         match super::find(&state, &again).await {
-            Ok(one) => (one.kind, Some(form::values(one.kind, &one.spec))),
+            Ok(one) => {
+                let kind = form::kind_of(one.kind.word()).unwrap_or(one.kind);
+                (kind, Some(form::values(kind, &one.spec)))
+            }
             Err(trouble) => return trouble.answer(visit.frame()),
         }
     };
-    if let Some(asked) = query
-        .remove("kind")
-        .and_then(|word| ExperimentKind::from_word(&word))
-    {
+    if let Some(asked) = query.remove("kind").and_then(|word| form::kind_of(&word)) {
         kind = asked;
     }
     let mut filled = values.take().unwrap_or_else(|| form::defaults(kind));
@@ -150,10 +150,7 @@ pub async fn submit(
     let form_token = values
         .remove("form_token")
         .filter(|token| !token.is_empty());
-    let Some(kind) = values
-        .remove("kind")
-        .and_then(|word| ExperimentKind::from_word(&word))
-    else {
+    let Some(kind) = values.remove("kind").and_then(|word| form::kind_of(&word)) else {
         return Trouble::unusable(
             "The form names no kind of experiment",
             "/experiments/new",

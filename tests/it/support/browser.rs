@@ -109,6 +109,8 @@ impl Browser {
                     "--disable-dev-shm-usage",
                     "--no-first-run",
                     "--disable-background-networking",
+                    // A name that an attacker can point anywhere.
+                    "--host-resolver-rules=MAP evil.example 127.0.0.1",
                     format!("--window-size={},{}", setup.window.0, setup.window.1),
                     format!("--user-data-dir={}", folder.join("profile").display()),
                 ],
