@@ -9,12 +9,11 @@ use crate::chart::theme::{Manner as Stroke, Pen, Role};
 use crate::chart::{Figure, Form, Parts, Table, finish};
 use crate::measure::guide::{Beside, Manner, Spot};
 
-const NAME: &str = "beside";
 /// Largest over smallest value from which on the axis is logarithmic.
 const WIDE: f64 = 20.0;
 
-/// The chart of a guide.
-pub fn guide_figure(beside: &Beside) -> Figure {
+/// The chart of a guide, under a name that is unique in its page.
+pub fn guide_figure(beside: &Beside, name: &'static str) -> Figure {
     let bars = beside.manner == Manner::Bars;
     let place = |spot: &Spot| {
         if bars {
@@ -23,7 +22,7 @@ pub fn guide_figure(beside: &Beside) -> Figure {
             number(spot.x)
         }
     };
-    let rows = [("source lab", &beside.lab), ("yours", &beside.own)]
+    let rows = [(beside.names.0, &beside.lab), (beside.names.1, &beside.own)]
         .into_iter()
         .flat_map(|(side, spots)| {
             spots
@@ -32,7 +31,7 @@ pub fn guide_figure(beside: &Beside) -> Figure {
         });
     let nothing = beside.lab.is_empty() && beside.own.is_empty();
     let parts = Parts {
-        name: NAME,
+        name,
         title: beside.title.clone(),
         subtitle: if beside.own.is_empty() {
             format!("{}. Yours stand here once they are measured", beside.what)
@@ -40,9 +39,11 @@ pub fn guide_figure(beside: &Beside) -> Figure {
             beside.what.to_owned()
         },
         desc: format!(
-            "{} of the source lab: {} places; yours: {} places.",
+            "{}. {}: {} places; {}: {} places.",
             beside.y_name,
+            beside.names.0,
             beside.lab.len(),
+            beside.names.1,
             beside.own.len()
         ),
         table: Table::new(&["whose", beside.x_name, beside.y_name], rows),
@@ -102,8 +103,8 @@ fn draw_lines(form: Form, beside: &Beside) -> Canvas {
     panel.grid_y(&panel.y.number_ticks(6));
     let mut labels = Vec::new();
     for (word, role, spots) in [
-        ("source lab", Role::S2, &beside.lab),
-        ("yours", Role::S1, &beside.own),
+        (beside.names.0, Role::S2, &beside.lab),
+        (beside.names.1, Role::S1, &beside.own),
     ] {
         let mut points: Vec<(f64, f64)> = spots
             .iter()
@@ -162,8 +163,13 @@ fn draw_bars(form: Form, beside: &Beside) -> Canvas {
     panel.grid_y(&panel.y.number_ticks(5));
     let step = (frame.right - frame.left) / places as f64;
     let sides = [
-        ("source lab", Role::S2, &beside.lab, 0),
-        ("yours", Role::S1, &beside.own, beside.lab.len() + gap),
+        (beside.names.0, Role::S2, &beside.lab, 0),
+        (
+            beside.names.1,
+            Role::S1,
+            &beside.own,
+            beside.lab.len() + gap,
+        ),
     ];
     for (word, role, spots, first) in sides {
         for (place, spot) in spots
@@ -219,7 +225,7 @@ mod tests {
     #[test]
     fn every_guide_is_drawn_with_the_labs_figures_before_anything_was_measured() {
         for guide in Guide::ALL {
-            let figure = guide_figure(&guide.beside(&Evidence::default()));
+            let figure = guide_figure(&guide.beside(&Evidence::default()), "beside");
             assert_eq!(figure.empty.is_some(), guide == Guide::RegionFailure);
             let svg = figure.desk.inline();
             assert!(!svg.as_str().contains("NaN"), "{guide:?}");
@@ -240,7 +246,7 @@ mod tests {
                 own: vec![spot(f64::NAN, 1.0), spot(1.0, 0.0), spot(2.0, 4e9)],
                 ..Beside::default()
             };
-            let figure = guide_figure(&beside);
+            let figure = guide_figure(&beside, "beside");
             let svg = figure.phone.inline();
             assert!(!svg.as_str().contains("NaN") && !svg.as_str().contains("<b>"));
             assert!(figure.empty.is_none());

@@ -126,10 +126,23 @@ impl Mark {
 pub async fn evidence(
     state: &AppState,
     guide: Guide,
-    marks: &[Mark],
+    found_marks: &[Mark],
 ) -> Result<Evidence, StoreError> {
     let mut found = Evidence::default();
-    for (step, mark) in guide.steps().iter().zip(marks) {
+    if guide == Guide::GlobalOverflow {
+        // Its sweep is drawn beside the regional one.
+        let regional = Guide::RegionalOverload;
+        let steps = regional.steps().iter().zip(marks(state, regional).await?);
+        let sweep = steps
+            .filter(|(step, _)| step.word == "sweep")
+            .find_map(|(_, mark)| mark.finished);
+        if let Some(id) = sweep
+            && let Some(one) = state.supervisor.experiment(id).await?
+        {
+            found.experiments.insert(guide::REGIONAL_SWEEP, one);
+        }
+    }
+    for (step, mark) in guide.steps().iter().zip(found_marks) {
         match step.start {
             Start::Run(kind) => {
                 let filter = Filter {

@@ -55,6 +55,7 @@ struct GuidePage {
     done: String,
     look_for: &'static [&'static str],
     figure: FigureView,
+    second: Option<FigureView>,
     rows: Vec<RowView>,
     rule: String,
     peers: Vec<(String, bool)>,
@@ -246,6 +247,10 @@ async fn make(visit: &Visit, state: &AppState, slug: &str) -> Result<GuidePage, 
         look_for: guide.look_for(),
         rows: rows(&beside),
         figure: figure(guide, &beside)?,
+        second: guide
+            .second(&evidence)
+            .map(|second| drawn(&second, "both"))
+            .transpose()?,
         rule: format!(
             "Alike means that neither figure is more than {} larger than the other, or what the line says.",
             units::share_text(crate::measure::guide::ALIKE)
@@ -278,7 +283,11 @@ fn figure(guide: Guide, beside: &Beside) -> Result<FigureView, Trouble> {
         // The finding stands on top of the page already.
         beside.title = format!("{}: the source lab and yours", guide.name());
     }
-    let drawn = vec![chart::guide_figure(&beside)];
+    drawn(&beside, "beside")
+}
+
+fn drawn(beside: &Beside, name: &'static str) -> Result<FigureView, Trouble> {
+    let drawn = vec![chart::guide_figure(beside, name)];
     let figure = figures::rows("", drawn, &[]).into_iter().flatten().next();
     let mut figure = figure.ok_or_else(|| Trouble::missing("The chart could not be drawn"))?;
     figure.links = false;

@@ -204,7 +204,7 @@ pub fn form(guide: Guide, step: &Step, place: &Place) -> StepForm {
         Guide::Tier1 => tier(step, place),
         Guide::Capacity => capacity(step, place, &mut hidden, &mut note),
         Guide::RegionalOverload => regional(step, place, &mut hidden, &mut note),
-        Guide::GlobalOverflow => overflow(step, place, &mut note),
+        Guide::GlobalOverflow => overflow(step, place, &mut hidden, &mut note),
         Guide::RegionFailure => failure(step, place, &mut note),
     };
     let (action, kind) = match step.start {
@@ -382,15 +382,21 @@ fn regional(
     if step.word == "search" {
         return search(&place.backend);
     }
+    swept(&place.regional, place, hidden, note)
+}
+
+/// The rates for a region, to this front.
+fn swept(
+    front: &str,
+    place: &Place,
+    hidden: &mut Vec<(&'static str, String)>,
+    note: &mut String,
+) -> Vec<Asked> {
     hidden.push(("vary", "rate".to_owned()));
     *note = scaled(place.ceiling, "one backend");
     let region = place.ceiling.map(|one| 3.0 * one);
     vec![
-        asked(
-            LINE,
-            "c6",
-            httperf(&place.regional, "--num-conns 200 --timeout 30"),
-        ),
+        asked(LINE, "c6", httperf(front, "--num-conns 200 --timeout 30")),
         asked(
             ("values", "Rates"),
             "c4",
@@ -400,7 +406,15 @@ fn regional(
     ]
 }
 
-fn overflow(step: &Step, place: &Place, note: &mut String) -> Vec<Asked> {
+fn overflow(
+    step: &Step,
+    place: &Place,
+    hidden: &mut Vec<(&'static str, String)>,
+    note: &mut String,
+) -> Vec<Asked> {
+    if step.word == "sweep" {
+        return swept(&place.global, place, hidden, note);
+    }
     let url = match place.ceiling {
         // What was searched is the standard picture; its cap then is one that a region can be full at.
         Some(_) => place.global.clone(),

@@ -17,6 +17,7 @@ use crate::measure::run::Run;
 use crate::measure::units;
 
 pub use recovery::{Recovery, recovery};
+pub use servers::REGIONAL_SWEEP;
 
 /// Two figures are alike when neither is more than this share larger than the other.
 pub const ALIKE: f64 = 0.25;
@@ -160,6 +161,14 @@ impl Guide {
         Self::from_slug(slug.split('/').next().unwrap_or(slug))
     }
 
+    /// A second chart, where these have what it needs.
+    pub fn second(self, found: &Evidence) -> Option<Beside> {
+        match self {
+            Self::GlobalOverflow => servers::both(found),
+            _ => None,
+        }
+    }
+
     /// The lab's figures beside these.
     pub fn beside(self, found: &Evidence) -> Beside {
         match self {
@@ -221,7 +230,7 @@ pub enum Manner {
 }
 
 /// The lab's figures and the own ones in the same measure.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Beside {
     /// The finding.
     pub title: String,
@@ -233,12 +242,30 @@ pub struct Beside {
     pub y_name: &'static str,
     /// How.
     pub manner: Manner,
+    /// What the two sides are called where they are not the source lab and yours.
+    pub names: (&'static str, &'static str),
     /// Of the lab.
     pub lab: Vec<Spot>,
     /// The own ones; empty until something was measured.
     pub own: Vec<Spot>,
     /// The table.
     pub rows: Vec<Difference>,
+}
+
+impl Default for Beside {
+    fn default() -> Self {
+        Self {
+            title: String::new(),
+            what: "",
+            x_name: "",
+            y_name: "",
+            manner: Manner::Line,
+            names: ("source lab", "yours"),
+            lab: Vec::new(),
+            own: Vec::new(),
+            rows: Vec::new(),
+        }
+    }
 }
 
 /// How a figure stands to the lab's.

@@ -141,6 +141,7 @@ pub(super) fn connection(found: &Evidence) -> Beside {
         lab: scaled(&source::PING_MS, lab_middle),
         own,
         rows,
+        ..Beside::default()
     }
 }
 
@@ -261,6 +262,7 @@ pub(super) fn cores(found: &Evidence) -> Beside {
             .collect(),
         own,
         rows,
+        ..Beside::default()
     }
 }
 
@@ -327,6 +329,7 @@ pub(super) fn ways(found: &Evidence) -> Beside {
         lab: vec![bar("internal", 100.0), bar("external", lab * 100.0)],
         own,
         rows,
+        ..Beside::default()
     }
 }
 
@@ -425,5 +428,6 @@ pub(super) fn tier(found: &Evidence) -> Beside {
         lab: shared(lab),
         own: shared(&streams),
         rows,
+        ..Beside::default()
     }
 }

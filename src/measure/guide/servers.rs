@@ -12,12 +12,22 @@ use crate::measure::summary::{RateSummary, Summary};
 use crate::measure::units;
 use crate::measure::verdict::words;
 
+/// The step of the regional guide's sweep among the evidence of the global one.
+pub const REGIONAL_SWEEP: &str = "regional-sweep";
+
 /// Answers per second when there is always work: of the search, else of the closed loop.
 pub(super) fn ceiling(found: &Evidence) -> Option<f64> {
+    // A search whose time was over before the ceiling's step still has bounds of what holds.
     let searched = found
         .experiments
         .get("search")
-        .and_then(|search| searched(search.capacity.as_ref())?.ceiling_per_s);
+        .and_then(|search| searched(search.capacity.as_ref()))
+        .and_then(|found| {
+            found
+                .ceiling_per_s
+                .or(found.upper_per_s)
+                .or(found.lower_per_s)
+        });
     searched
         .or_else(|| match found.run("users")?.summary.as_ref()? {
             Summary::Users(users) => users.transaction_rate_per_s,
@@ -155,6 +165,7 @@ pub(super) fn capacity(found: &Evidence) -> Beside {
         lab,
         own,
         rows,
+        ..Beside::default()
     }
 }
 
@@ -213,9 +224,59 @@ pub(super) fn regional(found: &Evidence) -> Beside {
         lab,
         own,
         rows,
+        ..Beside::default()
     }
 }
 
+/// The median at each rate of a sweep, in ms.
+fn medians(found: &Evidence, step: &str) -> Vec<super::Spot> {
+    let sweep = found.experiments.get(step);
+    sweep
+        .map(|sweep| levels(&sweep.points))
+        .unwrap_or_default()
+        .iter()
+        .filter_map(|level| Some(spot(level.x?, level.p50_ms?)))
+        .collect()
+}
+
+/// At the highest rate that both sweeps tried: the rate, the region's median, that of both regions.
+fn apart(found: &Evidence) -> Option<(f64, f64, f64)> {
+    let (one, both) = (medians(found, REGIONAL_SWEEP), medians(found, "sweep"));
+    one.iter()
+        .filter_map(|one| {
+            let same = |other: &&super::Spot| (other.x - one.x).abs() < 1e-9 * one.x.max(1.0);
+            Some((one.x, one.y, both.iter().find(same)?.y))
+        })
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+}
+
+/// Both sweeps in one chart; `None` until both were made.
+pub(super) fn both(found: &Evidence) -> Option<Beside> {
+    let (one, two) = (medians(found, REGIONAL_SWEEP), medians(found, "sweep"));
+    if one.is_empty() || two.is_empty() {
+        return None;
+    }
+    Some(Beside {
+        title: match apart(found) {
+            Some((rate, one, two)) => format!(
+                "At {}: {} by one region, {} by both",
+                words::rate(rate),
+                words::time(one),
+                words::time(two)
+            ),
+            None => "One region and both".to_owned(),
+        },
+        what: "Median latency by offered rate, of the regional sweep and of the one through the global front",
+        x_name: "offered requests per second",
+        y_name: "median in ms",
+        names: ("one region", "both"),
+        lab: one,
+        own: two,
+        ..Beside::default()
+    })
+}
+
+#[expect(clippy::too_many_lines, reason = "one figure after the other")]
 pub(super) fn overflow(found: &Evidence) -> Beside {
     let lab: Vec<_> = source::GLOBAL_MEDIANS_MS
         .iter()
@@ -292,6 +353,15 @@ pub(super) fn overflow(found: &Evidence) -> Beside {
             times_text,
             "What is left is the way to the other region and its own load.",
         ),
+        compared(
+            "one region over both, at the highest rate",
+            source::AT_TWENTY_MS.0 / source::AT_TWENTY_MS.1,
+            apart(found)
+                .filter(|(.., both)| *both > 0.0)
+                .map(|(_, one, both)| one / both),
+            times_text,
+            "By how much depends on how long the load lasts.",
+        ),
         alone(
             "answered by other regions, below the cap",
             below.and_then(share).map(share_text),
@@ -315,6 +385,7 @@ pub(super) fn overflow(found: &Evidence) -> Beside {
         lab,
         own,
         rows,
+        ..Beside::default()
     }
 }
 
@@ -414,5 +485,6 @@ pub(super) fn failure(found: &Evidence) -> Beside {
         lab: Vec::new(),
         own,
         rows,
+        ..Beside::default()
     }
 }

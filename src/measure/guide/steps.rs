@@ -166,6 +166,12 @@ impl Guide {
                             "Twice as much, five times",
                             "Repeat until the balancer has settled.",
                         ),
+                        step(
+                            "sweep",
+                            Exp(Sweep),
+                            "Offer the region's rates to both",
+                            "Beside the regional sweep: it bends only beyond both regions.",
+                        ),
                     ]
                 }
             }
