@@ -95,6 +95,22 @@ cable() {
   fi
 }
 
+# introduce DASHBOARD NAME: registers there every machine but the one of this name.
+introduce() {
+  local at=$1 but=$2 machine host cpus number zone
+  for machine in "${machines[@]}"; do
+    IFS=: read -r host cpus number zone <<<"$machine"
+    [ "$host" != "$but" ] || continue
+    curl -sf -o /dev/null -H "Authorization: Bearer $(cat "$state/token")" -H 'Content-Type: application/json' \
+      "http://$at/api/peers" --data-binary @- <<JSON || fail "the dashboard $at did not take $host as a peer"
+{"name": "$host", "internal_address": "$internal.$number", "external_address": "$external.$number",
+ "ports": {"throughput": 5001, "workload": 8000, "dashboard": 8080}, "zone": "zone-$zone", "machine_type": "$cpus-vcpu",
+ "vcpus": $cpus, "internal_cap_bits_per_second": $((cpus * vcpu * 1000000)),
+ "external_cap_bits_per_second": $((vcpu * 500000))}
+JSON
+  done
+}
+
 up() {
   [ "$(id -u)" = 0 ] || fail "namespaces and egress caps need root: run it with sudo"
   [[ $name =~ ^[a-z0-9]{1,4}$ ]] || fail "NETLAB_NAME is to be 1 to 4 small letters or digits, since interfaces are named by it"
@@ -129,15 +145,11 @@ up() {
     --data "$state/data-dashboard" --name netlab
   until_status
 
+  # The dashboard knows all of them, and each of them the others.
+  introduce "$dashboard" ""
   for machine in "${machines[@]}"; do
-    IFS=: read -r host cpus number zone <<<"$machine"
-    curl -sf -o /dev/null -H 'Content-Type: application/json' "http://$dashboard/api/peers" --data-binary @- <<JSON ||
-{"name": "$host", "internal_address": "$internal.$number", "external_address": "$external.$number",
- "ports": {"throughput": 5001, "workload": 8000, "dashboard": 8080}, "zone": "zone-$zone", "machine_type": "$cpus-vcpu",
- "vcpus": $cpus, "internal_cap_bits_per_second": $((cpus * vcpu * 1000000)),
- "external_cap_bits_per_second": $((vcpu * 500000))}
-JSON
-      fail "the dashboard did not take $host as a peer"
+    IFS=: read -r host _ number _ <<<"$machine"
+    introduce "$internal.$number:8080" "$host"
   done
   trap - EXIT
   status

@@ -44,7 +44,7 @@ fn docker(words: &[&str]) -> String {
     printed(Command::new("docker").args(words))
 }
 
-fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + ENOUGH;
     loop {
         if let Some(found) = look() {
@@ -83,6 +83,23 @@ impl Dashboard {
         let mut all: Vec<&str> = self.credentials.iter().map(String::as_str).collect();
         all.extend(words);
         ask(&format!("http://{}{path}", self.address), &all)
+    }
+
+    /// A page's text.
+    pub fn text(&self, path: &str) -> String {
+        self.text_of(path, &[])
+    }
+
+    /// What curl prints of an exchange.
+    pub fn text_of(&self, path: &str, words: &[&str]) -> String {
+        let url = format!("http://{}{path}", self.address);
+        printed(
+            Command::new("curl")
+                .args(["-s", "-m", "20"])
+                .args(&self.credentials)
+                .args(words)
+                .arg(url),
+        )
     }
 
     /// Runs this plan to its end.

@@ -4,9 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::image::Dashboard;
+use crate::guides::form_of;
+use crate::image::{Dashboard, until};
 use crate::support::fronts::free_port;
 use crate::support::process::TempFolder;
 use crate::support::skip;
@@ -124,10 +125,59 @@ fn six_machines_have_their_caps_and_packet_sizes_and_leave_nothing() {
         "{peers:#}"
     );
 
+    the_guides_are_done(&lab, internal, external);
+
     let (down, said) = lab.run("down");
     assert!(down, "{said}");
     let own = format!("{}-", lab.setting("NETLAB_NAME"));
     assert!(!spaces().contains(&own), "{}", spaces());
     let (left, said) = lab.run("status");
     assert!(!left && said.contains("0 of 6"), "{said}");
+}
+
+/// One step of a guide, sent as its form would be, and what its experiment came to.
+fn done(node: &Dashboard, guide: &str, peer: &str, step: &str, changes: &[(&str, &str)]) -> Value {
+    let page = node.text(&format!("/guides/{guide}?peer={peer}"));
+    let mut form = url::form_urlencoded::Serializer::new(String::new());
+    form.extend_pairs(form_of(&page, step, changes));
+    let place = node.text_of("/experiments/new", &["-i", "-d", &form.finish()]);
+    let (_, place) = place
+        .split_once("ocation: ")
+        .unwrap_or_else(|| panic!("{step} was not started: {place}"));
+    let path = format!("/api{}", place.split_whitespace().next().unwrap());
+    until("ended", || {
+        let (_, experiment) = node.ask(&path, &[]);
+        let open = matches!(experiment["state"].as_str(), Some("queued" | "running"));
+        (!open).then_some(experiment)
+    })
+}
+
+/// Core count and internal against external, from the one machine's own page to the other: the lab's two findings.
+fn the_guides_are_done(lab: &Script, internal: &str, external: &str) {
+    let line = |host: &str| format!("iperf -c {host} -t 1");
+    let node = lab.node(13);
+    let base = line(&format!("{internal}.14"));
+    let changes = [("base", base.as_str()), ("values", "1 4"), ("pause_s", "0")];
+    let streams = done(&node, "core-count", "instance-4", "streams", &changes);
+    assert_eq!(streams["state"], "finished", "{streams:#}");
+    // Four cores' cap holds, however many streams share it.
+    for point in streams["points"].as_array().unwrap() {
+        let rate = point["summary"]["bits_per_second"].as_f64();
+        let fits = rate.is_some_and(|rate| rate > 400e6 && rate < 825e6);
+        assert!(fits, "{rate:?}: {streams:#}");
+    }
+    assert!(node.text("/guides/core-count").contains("done"));
+
+    let node = lab.node(11);
+    let (a, b) = (
+        line(&format!("{internal}.12")),
+        line(&format!("{external}.12")),
+    );
+    let changes = [("base", a.as_str()), ("b", b.as_str()), ("repeat", "2")];
+    let pair = done(&node, "internal-external", "instance-2", "pair", &changes);
+    let ratio = pair["ratio"]["b_to_a"].as_f64();
+    assert!(
+        ratio.is_some_and(|ratio| (0.35..0.65).contains(&ratio)),
+        "{pair:#}"
+    );
 }
