@@ -776,6 +776,45 @@ def shaper(binary):
 # ---------------------------------------------------------------- report
 
 
+KNOWN = [(1, 0.2), (4, 0.38), (1000, 1), (100, 5)]
+
+
+@row("capacity")
+def capacity(binary):
+    """The capacity search against servers that are known to hold slots ÷ seconds requests a second."""
+    server_file = os.path.join(os.path.dirname(os.path.abspath(__file__)), "known_server.py")
+    lines = []
+    for slots, seconds in KNOWN:
+        truth = slots / seconds
+        server = subprocess.Popen(
+            pinned(SERVER_CORE, sys.executable, server_file, str(slots), str(seconds)), stdout=subprocess.PIPE, text=True
+        )
+        port = int(server.stdout.readline())
+        tidemark = Tidemark(binary)
+        begun = time.monotonic()
+        base = {"kind": "rate", "url": f"http://127.0.0.1:{port}/"}
+        search = tidemark.ask("/api/experiments", {"capacity": {"base": base}})
+        while search["state"] in ("queued", "running"):
+            time.sleep(1)
+            search = tidemark.ask(f"/api/experiments/{search['id']}")
+        took = time.monotonic() - begun
+        tidemark.close()
+        finish(server)
+        found = search["capacity"] or {}
+        lower, upper, ceiling = (found.get(name) for name in ("lower_per_s", "upper_per_s", "ceiling_per_s"))
+        digits = lambda value: "–" if value is None else f"{value:.4g}"
+        # 1 where the truth lies between the bounds, else the nearer bound's share of it.
+        inside_of = [bound / truth for bound in (lower, upper) if bound is not None]
+        if lower is not None and upper is not None and lower <= truth <= upper:
+            inside_of = [1.0]
+        nearest = min(inside_of, key=lambda share: abs(share - 1), default=0.0)
+        what = f"capacity of {slots} × {seconds:g} s = {truth:.4g}/s"
+        told = f"{digits(lower)} to {digits(upper)} /s in {took:.0f} s, {found.get('trials')} trials, limited by {found.get('limited_by')}"
+        lines.append(line(f"{what}: bracket", told, "–", [nearest], "1, or within 5 %", lambda m: abs(m - 1) <= 0.05))
+        lines.append(line(f"{what}: ceiling", f"{digits(ceiling)} /s", "–", [(ceiling or 0) / truth], "within 3 %", lambda m: abs(m - 1) <= 0.03))
+    return lines
+
+
 def version(command):
     if not shutil.which(command[0]):
         return f"{command[0]} is not installed"

@@ -4,7 +4,7 @@
 #   scripts/bench.sh              every row
 #   scripts/bench.sh ROW …        only these (benches/side_by_side.py --list names them); prints, rewrites nothing
 #
-# Needs root for tcpdump, two cores, and about 30 minutes. Installs what is missing on Debian; oha comes from its crate.
+# Needs root for tcpdump, two cores, and about 70 minutes, 40 of them for the capacity searches. Installs what is missing on Debian; oha comes from its crate.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -143,6 +143,7 @@ pub fn serve(config: &Config) -> Result<(), Failure> {
             None,
             phase,
         ));
+        stop_tests_when_told(supervisor.clone()).map_err(|error| Failure::no_thread(&error))?;
         announce(&ready);
 
         signals.next().await;
@@ -173,6 +174,18 @@ pub fn serve(config: &Config) -> Result<(), Failure> {
     // A name that is still being resolved must not hold up the end.
     pages.shutdown_background();
     ended
+}
+
+/// SIGUSR1 stops every test, and nothing else.
+fn stop_tests_when_told(supervisor: Supervisor) -> io::Result<()> {
+    let mut told = signal(SignalKind::user_defined1())?;
+    tokio::spawn(async move {
+        while told.recv().await.is_some() {
+            tracing::warn!("SIGUSR1: every test is stopped");
+            supervisor.cancel_all().await;
+        }
+    });
+    Ok(())
 }
 
 /// Pages, downloads, API, and the health of this port.

@@ -190,6 +190,17 @@ impl Supervisor {
         Ok(())
     }
 
+    /// Stops every run and experiment that waits or runs, tests that receivers serve included.
+    pub async fn cancel_all(&self) {
+        // What has ended by itself meanwhile needs no stop.
+        for experiment in self.core.courses.all() {
+            let _ = self.cancel_experiment(experiment).await;
+        }
+        for run in self.open_runs().iter().rev() {
+            let _ = self.cancel(run.id).await;
+        }
+    }
+
     /// Every run that runs or waits, in the order in which they run.
     pub fn open_runs(&self) -> Vec<Run> {
         let line = self.core.line();

@@ -373,3 +373,29 @@ fn a_second_signal_ends_at_once() {
     // The render may have ended in between; then the first signal's end is the one that counts.
     assert!(matches!(program.wait(ENOUGH).code(), Some(0 | 1)));
 }
+
+#[test]
+fn a_signal_stops_every_test_and_the_program_serves_on() {
+    let program = Program::start(&[]);
+    let address = program.dashboard();
+    let plan = serde_json::json!({"kind": "ping", "host": "127.0.0.1", "method": "tcp",
+        "port": program.workload().port(), "count": 3000, "interval_s": 0.2});
+    let running = launch(&program, &plan);
+    let waiting = launch(&program, &plan);
+    let series = serde_json::json!({"base": plan, "repeat": 3});
+    let experiment = json_of(&post(address, "/api/experiments", &series));
+    run_when(&program, running, |run| run["state"] == "running");
+    program.signal("USR1");
+    for id in [running, waiting] {
+        run_when(&program, id, |run| run["state"] == "cancelled");
+    }
+    let path = format!("/api/experiments/{}", experiment["id"]);
+    let end = Instant::now() + Duration::from_mins(1);
+    while json_of(&get(address, &path))["state"] != "cancelled" {
+        assert!(Instant::now() < end, "the experiment goes on");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let next = serde_json::json!({"kind": "fetch", "url": format!("http://{}/health-check", program.workload())});
+    let next = launch(&program, &next);
+    run_when(&program, next, |run| run["state"] == "finished");
+}

@@ -69,6 +69,13 @@ impl Courses {
             .map(Arc::clone)
     }
 
+    /// The numbers of all, the running one last, so that stopping one after another starts none.
+    pub(super) fn all(&self) -> Vec<i64> {
+        let line = self.line();
+        let waiting = line.waiting.iter();
+        waiting.chain(&line.running).map(|it| it.id).collect()
+    }
+
     fn add(&self, course: Arc<Course>) {
         self.line().waiting.push_back(course);
         self.wake.notify_one();

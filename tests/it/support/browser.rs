@@ -40,12 +40,28 @@ pub struct Browser {
     _driver: Driver,
 }
 
-struct Driver(Child);
+struct Driver {
+    process: Child,
+    /// The profile of its browser, by which that is known.
+    profile: PathBuf,
+}
 
 impl Drop for Driver {
+    /// Ends the driver, and the browser that it leaves behind when a test fails.
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let ours = self.profile.display().to_string();
+        for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            if String::from_utf8_lossy(&line).contains(&ours) {
+                let _ = Command::new("kill")
+                    .arg("-KILL")
+                    .arg(entry.file_name())
+                    .stderr(Stdio::null())
+                    .status();
+            }
+        }
     }
 }
 
@@ -84,7 +100,10 @@ impl Browser {
             .spawn()
             .expect("chromedriver is installed by scripts/test.sh");
         let lines = BufReader::new(process.stdout.take().unwrap()).lines();
-        let driver = Driver(process);
+        let driver = Driver {
+            process,
+            profile: folder.join("profile"),
+        };
         let port: u16 = lines
             .map_while(Result::ok)
             .find_map(|line| {
