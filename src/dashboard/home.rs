@@ -7,6 +7,7 @@ use axum::response::Response;
 
 use crate::dashboard::context::{self, Visit};
 use crate::dashboard::error::Trouble;
+use crate::dashboard::experiments;
 use crate::dashboard::first_minute::{self, Track};
 use crate::dashboard::frame::{Frame, Place, page};
 use crate::dashboard::guides;
@@ -35,6 +36,8 @@ struct HomePage {
     picture: String,
     picture_words: String,
     now: Vec<Line>,
+    /// Experiments that run or wait.
+    experiments: Vec<experiments::list::Line>,
     findings: Vec<Line>,
     total: String,
     examples: Vec<Example>,
@@ -115,6 +118,7 @@ async fn make(visit: &Visit, state: &AppState) -> Result<HomePage, Trouble> {
             "What the workload computes anew for every request: the Mandelbrot set.".to_owned()
         },
         now: open.iter().map(lines::line).collect(),
+        experiments: experiments::list::open(state).await.map_err(read)?,
         findings: ended
             .iter()
             .take(FINDINGS)

@@ -3,6 +3,8 @@
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 
+use tidemark::supervisor::ExperimentLaunch;
+
 use crate::support::experiments::{self, lab_series, lab_sweep};
 use crate::support::pages::{Answer, Pages};
 
@@ -249,6 +251,42 @@ async fn a_running_experiment_shows_its_points_and_can_be_stopped() {
     );
     let again = pages.post(&format!("{path}/cancel"), &[]).await;
     assert_eq!(again.status, StatusCode::CONFLICT);
+}
+
+#[tokio::test]
+async fn the_list_is_filtered_and_what_runs_stands_on_the_home_page() {
+    let pages = Pages::new();
+    let (asked, made) = lab_series();
+    let series = experiments::stored(&pages.state.store, &asked, &made).await;
+    let endless = json!({"base": "ping -c 100 127.0.0.1", "repeat": 2});
+    let running = pages.state.supervisor.launch_experiment(ExperimentLaunch {
+        spec: experiments::spec(&endless),
+        note: String::new(),
+        tags: Vec::new(),
+        objectives: String::new(),
+        actor: "local".to_owned(),
+        form_token: None,
+    });
+    let running = running.await.unwrap().id;
+    let href = |id: i64| format!("href=\"/experiments/{id}\"");
+    let all = pages.get("/experiments").await;
+    all.says(&["2\u{a0}experiments", &href(series), &href(running)]);
+    for (query, shown, hidden) in [
+        ("state=finished", series, running),
+        ("kind=series&state=finished&x=y", series, running),
+    ] {
+        let list = pages.get(&format!("/experiments?{query}")).await;
+        list.says(&["1\u{a0}experiment", "All experiments", &href(shown)]);
+        assert!(!list.text.contains(&href(hidden)), "{query}");
+    }
+    let none = pages.get("/experiments?kind=capacity").await;
+    none.says(&["No experiment is of this kind and in this state."]);
+    let home = pages.get("/").await;
+    home.says(&["What runs now", &href(running)]);
+    pages.state.supervisor.cancel_all().await;
+    ended(&pages, running).await;
+    let home = pages.get("/").await;
+    assert!(!home.text.contains(&href(running)));
 }
 
 #[tokio::test]

@@ -11,9 +11,9 @@ use crate::dashboard::context::{self, Visit};
 use crate::dashboard::error::Trouble;
 use crate::dashboard::frame::{Frame, Place, page};
 use crate::dashboard::words;
-use crate::measure::experiment::Experiment;
+use crate::measure::experiment::{Experiment, ExperimentKind, ExperimentState};
 use crate::state::AppState;
-use crate::store::ExperimentFilter;
+use crate::store::{ExperimentFilter, StoreError};
 
 /// Experiments on one page.
 const PAGE: usize = 30;
@@ -51,9 +51,13 @@ pub struct Line {
 struct ListPage {
     frame: Frame,
     counted: String,
+    filtered: bool,
+    /// Word, name, and whether it is chosen.
+    kinds: [(&'static str, &'static str, bool); ExperimentKind::ALL.len()],
+    states: [(&'static str, bool); ExperimentState::ALL.len()],
     lines: Vec<Line>,
     older: Option<String>,
-    newest: bool,
+    newest: Option<String>,
 }
 
 /// The line of an experiment.
@@ -93,30 +97,55 @@ pub async fn show(visit: Visit, Shared(state): Shared<AppState>) -> Response {
 
 async fn make(visit: &Visit, state: &AppState) -> Result<ListPage, Trouble> {
     let read = |error| Trouble::storage(&error);
-    let before = url::form_urlencoded::parse(visit.query().as_bytes())
-        .find(|(name, _)| name == "before")
-        .and_then(|(_, value)| value.parse().ok());
-    let all = state
-        .store
-        .count_experiments(ExperimentFilter::default())
-        .await
-        .map_err(read)?;
+    let (mut filter, mut before) = (ExperimentFilter::default(), None);
+    for (name, value) in url::form_urlencoded::parse(visit.query().as_bytes()) {
+        // What is not known here is as if it were not asked for, and the form shows that.
+        match &*name {
+            "kind" => filter.kind = ExperimentKind::from_word(&value),
+            "state" => filter.state = ExperimentState::from_word(&value),
+            "before" => before = value.parse().ok(),
+            _ => {}
+        }
+    }
+    let count = state.store.count_experiments(filter);
+    let all = count.await.map_err(read)?;
     let mut found = state
         .supervisor
-        .experiments(ExperimentFilter::default(), before, PAGE + 1)
+        .experiments(filter, before, PAGE + 1)
         .await
         .map_err(read)?;
     let more = found.len() > PAGE;
     found.truncate(PAGE);
+    let kind = filter.kind.map_or("", ExperimentKind::word);
+    let in_state = filter.state.map_or("", ExperimentState::word);
     let older = found.last().filter(|_| more).map(|last| {
         let id = last.id.to_string();
-        context::query("/experiments", &[("before", &id)])
+        let pairs = [("kind", kind), ("state", in_state), ("before", &id)];
+        context::query("/experiments", &pairs)
     });
     Ok(ListPage {
         frame: visit.frame().at(Place::Experiments, "Experiments"),
         counted: words::plural(all, "experiment", "experiments"),
+        filtered: filter != ExperimentFilter::default(),
+        kinds: ExperimentKind::ALL.map(|it| (it.word(), kind_words(it), Some(it) == filter.kind)),
+        states: ExperimentState::ALL.map(|it| (it.word(), Some(it) == filter.state)),
         lines: found.iter().map(line).collect(),
         older,
-        newest: before.is_some(),
+        newest: before
+            .map(|_: i64| context::query("/experiments", &[("kind", kind), ("state", in_state)])),
     })
+}
+
+/// The lines of what runs or waits, for the home page.
+pub async fn open(state: &AppState) -> Result<Vec<Line>, StoreError> {
+    let mut lines = Vec::new();
+    for word in [ExperimentState::Running, ExperimentState::Queued] {
+        let filter = ExperimentFilter {
+            state: Some(word),
+            ..ExperimentFilter::default()
+        };
+        let found = state.supervisor.experiments(filter, None, PAGE).await?;
+        lines.extend(found.iter().map(line));
+    }
+    Ok(lines)
 }
