@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::cidr::Cidr;
+use crate::net::sys;
 
 /// Where tests may be sent.
 #[derive(Clone, Debug, Default)]
@@ -138,12 +139,11 @@ impl TargetRule {
         }
     }
 
-    /// A dashboard on the wildcard address is at every address of this machine; loopback is the one known for sure,
-    /// and the others are given one by one.
+    /// A dashboard on the wildcard address is at every address of this machine.
     fn is_own_dashboard(&self, ip: IpAddr, port: u16) -> bool {
         self.own_dashboards.iter().any(|own| {
             let own_ip = own.ip().to_canonical();
-            own.port() == port && (own_ip == ip || own_ip.is_unspecified() && ip.is_loopback())
+            own.port() == port && (own_ip == ip || own_ip.is_unspecified() && is_here(ip))
         })
     }
 }
@@ -153,6 +153,16 @@ fn never(sentence: String) -> Refusal {
         sentence,
         registrable: false,
     }
+}
+
+/// Whether this machine has this address now.
+fn is_here(ip: IpAddr) -> bool {
+    ip.is_loopback()
+        || sys::interface_addresses().is_ok_and(|found| {
+            found
+                .iter()
+                .any(|(_, address)| address.is_some_and(|own| own.to_canonical() == ip))
+        })
 }
 
 /// A host as it can stand in a sentence.
@@ -359,6 +369,16 @@ mod tests {
         check("[::]:8080", "127.0.0.1:8080");
         check("[::]:8080", "[::1]:8080");
         check("0.0.0.0:8080", "127.9.9.9:8080");
+        // At every address of this machine, whatever `--allow` says.
+        let rule = TargetRule::new(
+            vec!["0.0.0.0/0".parse().unwrap(), "::/0".parse().unwrap()],
+            vec!["0.0.0.0:8080".parse().unwrap()],
+        );
+        for (_, address) in sys::interface_addresses().unwrap() {
+            let Some(ip) = address else { continue };
+            assert!(rule.check(SocketAddr::new(ip, 8080), &[]).is_err(), "{ip}");
+        }
+        assert!(rule.check("192.0.2.1:8080".parse().unwrap(), &[]).is_ok());
     }
 
     #[test]
