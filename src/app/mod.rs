@@ -144,6 +144,7 @@ pub fn serve(config: &Config) -> Result<(), Failure> {
             phase,
         ));
         stop_tests_when_told(supervisor.clone()).map_err(|error| Failure::no_thread(&error))?;
+        supervisor.taken_up().await;
         announce(&ready);
 
         signals.next().await;

@@ -254,8 +254,74 @@ async fn a_running_experiment_shows_its_points_and_can_be_stopped() {
 }
 
 #[tokio::test]
+async fn a_search_is_asked_for_with_goal_and_bounds_of_ones_own() {
+    let pages = Pages::new();
+    let line = "httperf --server 127.0.0.1 --port 9 --num-conns 10";
+    let wrong = pages
+        .post(
+            "/experiments/new",
+            &[
+                ("kind", "capacity"),
+                ("base", line),
+                ("error_share", "0.9"),
+                ("width", "narrow"),
+                ("action", "check"),
+            ],
+        )
+        .await;
+    assert_eq!(wrong.status, StatusCode::UNPROCESSABLE_ENTITY);
+    wrong.says(&["share of errors", "“narrow” is no number."]);
+    let filled = [
+        ("kind", "capacity"),
+        ("base", line),
+        ("quantile", "0.95"),
+        ("latency_ms", "250"),
+        ("error_share", "0.02"),
+        ("width", "0.1"),
+        ("step_s", "1"),
+        ("budget_s", "20"),
+        ("max_rate", "50"),
+        ("arrival", "exponential"),
+        ("action", "start"),
+    ];
+    let started = pages.post("/experiments/new", &filled).await;
+    assert_eq!(started.status, StatusCode::SEE_OTHER, "{}", started.text);
+    let id: i64 = started
+        .header("location")
+        .rsplit('/')
+        .next()
+        .unwrap()
+        .parse()
+        .unwrap();
+    let experiment = pages.state.supervisor.experiment(id).await.unwrap();
+    let search = &experiment.unwrap().spec["capacity"];
+    for (name, value) in [
+        ("width", json!(0.1)),
+        ("step_s", json!(1.0)),
+        ("budget_s", json!(20.0)),
+        ("max_rate", json!(50.0)),
+        ("arrival", json!("exponential")),
+    ] {
+        assert_eq!(search[name], value, "{name}: {search}");
+    }
+    for (name, value) in [
+        ("quantile", 0.95),
+        ("latency_ms", 250.0),
+        ("error_share", 0.02),
+    ] {
+        assert_eq!(search["goal"][name], json!(value), "{name}: {search}");
+    }
+    // Asked for again, the form is filled in the same way.
+    let again = pages.get(&format!("/experiments/new?again={id}")).await;
+    again.says(&["value=\"250\"", "value=\"0.02\"", "value=\"0.95\" selected"]);
+    pages.state.supervisor.cancel_all().await;
+    ended(&pages, id).await;
+}
+
+#[tokio::test]
 async fn the_list_is_filtered_and_what_runs_stands_on_the_home_page() {
     let pages = Pages::new();
+    pages.state.supervisor.taken_up().await;
     let (asked, made) = lab_series();
     let series = experiments::stored(&pages.state.store, &asked, &made).await;
     let endless = json!({"base": "ping -c 100 127.0.0.1", "repeat": 2});
@@ -292,6 +358,7 @@ async fn the_list_is_filtered_and_what_runs_stands_on_the_home_page() {
 #[tokio::test]
 async fn the_source_labs_sweep_and_series_read_as_they_are() {
     let pages = Pages::new();
+    pages.state.supervisor.taken_up().await;
     let (asked, mut made) = lab_sweep();
     made[3] = Err("All 500 requests ended as connect_refused.");
     let sweep = experiments::stored(&pages.state.store, &asked, &made).await;
@@ -394,6 +461,7 @@ async fn the_source_labs_sweep_and_series_read_as_they_are() {
 #[tokio::test]
 async fn a_thousand_repeats_stay_a_small_page() {
     let pages = Pages::new();
+    pages.state.supervisor.taken_up().await;
     let asked = json!({
         "base": {"kind": "ping", "host": "127.0.0.1", "count": 2, "interval_s": 0.1}, "repeat": 1_000,
     });

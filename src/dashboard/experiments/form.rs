@@ -104,6 +104,84 @@ const BUDGET: Field = Field {
         "c3",
     )
 };
+const QUANTILE: Field = Field {
+    input: Input::Select(&[
+        ("", "auto: by how many requests a step has"),
+        ("0.5", "p50"),
+        ("0.9", "p90"),
+        ("0.95", "p95"),
+        ("0.99", "p99"),
+        ("0.999", "p99.9"),
+    ]),
+    ..field("quantile", "Latency is judged at", "", "c3")
+};
+const GOAL_MS: Field = Field {
+    unit: "ms",
+    input: Input::Text("decimal"),
+    ..field(
+        "latency_ms",
+        "It must stay below",
+        "Empty: derived from the unloaded time",
+        "c3",
+    )
+};
+const GOAL_ERRORS: Field = Field {
+    input: Input::Text("decimal"),
+    ..field(
+        "error_share",
+        "Share that may fail",
+        "0.01 is 1 %. Empty: the usual 0.1 %",
+        "c3",
+    )
+};
+const GOAL_LOSS: Field = Field {
+    input: Input::Text("decimal"),
+    ..field(
+        "loss_share",
+        "Share of datagrams that may be lost",
+        "With a UDP throughput plan alone",
+        "c3",
+    )
+};
+const WIDTH: Field = Field {
+    input: Input::Text("decimal"),
+    ..field(
+        "width",
+        "The bounds come this close",
+        "0.05 is 5 %, which empty means too",
+        "c3",
+    )
+};
+const MAX_RATE: Field = Field {
+    unit: "/s",
+    input: Input::Text("decimal"),
+    ..field(
+        "max_rate",
+        "No faster than",
+        "Empty: as far as this node may go",
+        "c3",
+    )
+};
+const ARRIVAL: Field = Field {
+    input: Input::Select(&[("", "evenly"), ("exponential", "at random (Poisson)")]),
+    ..field("arrival", "Requests of the search come", "", "c3")
+};
+/// The fields of a search that are numbers, each with the object that it stands in.
+const SEARCH: [(&str, &str); 8] = [
+    ("step_s", ""),
+    ("budget_s", ""),
+    ("width", ""),
+    ("max_rate", ""),
+    ("quantile", "goal"),
+    ("latency_ms", "goal"),
+    ("error_share", "goal"),
+    ("loss_share", "goal"),
+];
+
+fn is_of_search(name: &str) -> bool {
+    name == "arrival" || SEARCH.iter().any(|(known, _)| *known == name)
+}
+
 const ORDER: Field = Field {
     input: Input::Select(&[
         ("given", "given: 4 4 5 5"),
@@ -149,7 +227,17 @@ pub fn fields(kind: ExperimentKind) -> [(&'static str, Vec<Field>); 3] {
             vec![REPEAT, PAUSE]
         }
         // A search decides the rest itself.
-        ExperimentKind::Capacity => vec![STEP, BUDGET],
+        ExperimentKind::Capacity => vec![
+            QUANTILE,
+            GOAL_MS,
+            GOAL_ERRORS,
+            GOAL_LOSS,
+            WIDTH,
+            STEP,
+            BUDGET,
+            MAX_RATE,
+            ARRIVAL,
+        ],
     };
     [
         ("What runs", what),
@@ -267,14 +355,32 @@ pub fn asked(kind: ExperimentKind, values: &Values) -> (Map<String, Value>, Vec<
     };
     if kind == ExperimentKind::Capacity {
         let mut search = Map::from_iter([("base".to_owned(), base(text("base")))]);
-        for name in ["step_s", "budget_s"] {
-            match plan_form::value_of(name, text(name)) {
+        let mut goal = Map::new();
+        for (name, within) in SEARCH {
+            let value = match text(name) {
+                written if name.ends_with("_s") => plan_form::value_of(name, written),
+                "" => Ok(None),
+                written => written
+                    .parse::<f64>()
+                    .map(|number| Some(number.into()))
+                    .map_err(|_| format!("“{written}” is no number.")),
+            };
+            match value {
+                Ok(Some(value)) if within == "goal" => {
+                    goal.insert(name.to_owned(), value);
+                }
                 Ok(Some(value)) => {
                     search.insert(name.to_owned(), value);
                 }
                 Ok(None) => {}
                 Err(message) => faults.push((name.to_owned(), message)),
             }
+        }
+        if !goal.is_empty() {
+            search.insert("goal".to_owned(), goal.into());
+        }
+        if !text("arrival").is_empty() {
+            search.insert("arrival".to_owned(), text("arrival").into());
         }
         asked.insert("capacity".to_owned(), search.into());
         return (asked, faults);
@@ -375,10 +481,17 @@ pub fn values(kind: ExperimentKind, asked: &Value) -> Values {
     };
     if kind == ExperimentKind::Capacity {
         put("base", plan(&asked["capacity"]["base"]));
-        for name in ["step_s", "budget_s"] {
-            if let Some(number) = asked["capacity"][name].as_f64() {
+        for (name, within) in SEARCH {
+            let place = match within {
+                "" => &asked["capacity"][name],
+                within => &asked["capacity"][within][name],
+            };
+            if let Some(number) = place.as_f64() {
                 put(name, number.to_string());
             }
+        }
+        if asked["capacity"]["arrival"] == "exponential" {
+            put("arrival", "exponential".to_owned());
         }
     } else if kind == ExperimentKind::Paired {
         let pair = asked.get("paired").or_else(|| asked.get("prove"));
@@ -437,7 +550,7 @@ pub fn field_for(field: &str, values: &Values) -> String {
         ["vary", name, ..] if is_second(name) => "values2",
         ["vary", _, ..] => "values",
         ["paired", "b", ..] => "b",
-        ["capacity", name @ ("step_s" | "budget_s")] => name,
+        ["capacity", name] | ["capacity", "goal", name] if is_of_search(name) => name,
         ["base" | "paired" | "capacity", ..] => "base",
         [other, ..] => other,
         [] => "",

@@ -47,6 +47,7 @@ pub(in crate::supervisor) async fn drive_all(supervisor: Supervisor) {
         }
         Err(error) => tracing::error!(%error, "experiments that were left open could not be read"),
     }
+    core.courses.taken_up.send_replace(true);
     loop {
         let next = {
             let mut line = core.courses.line();

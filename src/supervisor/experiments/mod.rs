@@ -47,6 +47,8 @@ pub(super) struct Courses {
     line: Mutex<CourseLine>,
     /// Wakes the task that drives them.
     wake: Notify,
+    /// Whether those that the last program left open stand in line.
+    taken_up: tokio::sync::watch::Sender<bool>,
 }
 
 #[derive(Default)]
@@ -83,6 +85,13 @@ impl Courses {
 }
 
 impl Supervisor {
+    /// Waits until the experiments that the last program left open stand in line again.
+    pub async fn taken_up(&self) {
+        let mut told = self.core.courses.taken_up.subscribe();
+        // An error is the end of the program, for which nobody waits here.
+        let _ = told.wait_for(|is| *is).await;
+    }
+
     /// Says whether an experiment could be started now, without starting it: its texts, and where each plan goes.
     ///
     /// # Errors
