@@ -130,7 +130,7 @@ const GOAL_ERRORS: Field = Field {
     ..field(
         "error_share",
         "Share that may fail",
-        "0.01 is 1 %. Empty: the usual 0.1 %",
+        "0.01 is 1 %. Empty: none of up to 3000 requests, 0.1 % of more",
         "c3",
     )
 };
