@@ -48,7 +48,7 @@ fn a_person_comes_in_by_the_link_or_the_token_and_leaves() {
         browser.picture("audit").await;
         browser.viewport(390, 800).await;
         desk.assert_fits("audit on a phone").await;
-        desk.go("/login").await;
+        desk.browser.close().await;
     });
 }
 
@@ -105,5 +105,6 @@ fn a_page_of_another_site_starts_reads_and_changes_nothing() {
         let text = desk.browser.text().await;
         assert!(text.contains("does not answer for"), "{text}");
         assert!(!text.contains("New run"), "{text}");
+        desk.browser.close().await;
     });
 }
